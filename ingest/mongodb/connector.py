@@ -91,7 +91,7 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
     ) -> tuple[list[ServerFinding], list[SourceSchema]]:
         """Return the findings of the server, and the collections to capture with the columns of a first document."""
         from penstock.ingest.mongodb.planner import MongoPlanner, captured_collections
-        from penstock.ingest.mongodb.server.checks import check_server
+        from penstock.ingest.mongodb.server.checks import check_images, check_server
         from penstock.ingest.mongodb.server.connection import connected
 
         with connected(replace(settings.server, patience=0.0)) as connection:
@@ -100,10 +100,10 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
                 return findings, []
             # A pipeline of a whole database may begin before its first collection.
             needs_one = must and request.single_table
-            names = [
-                collection.table
-                for collection in captured_collections(MongoPlanner(settings), connection, must=needs_one)
-            ]
+            collections = captured_collections(MongoPlanner(settings), connection, must=needs_one)
+            if settings.full_document == "required":
+                findings += check_images(collections)
+            names = [collection.table for collection in collections]
             return findings, _described(connection, settings, names, request.samples, needs_one=needs_one)
 
     def undescribed(self, config: MongoConfig, request: SourceRequest) -> Collection[TableName]:

@@ -1,22 +1,24 @@
-"""Checks of a server: its kind and version, and how far back its log reaches."""
+"""Checks of a server: its kind and version, how far back its log reaches, and the images of its collections."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.ingest.database.findings import ServerFinding, error_finding, warning_finding
-from penstock.ingest.mongodb.errors import NotAReplicaSet, OplogLost, ServerTooOld
+from penstock.ingest.mongodb.errors import NotAReplicaSet, OplogLost, PostImageMissing, ServerTooOld
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_of, time_text
 from penstock.ingest.mongodb.server.connection import ROUTER
 
 if TYPE_CHECKING:
+    from penstock.ingest.mongodb.server.collections import Collection
     from penstock.ingest.mongodb.server.connection import MongoConnection
 
 # The wire version of MongoDB 4.0, the first whose change streams begin at a time.
 _FIRST_WIRE_VERSION = 7
 _DAY_SECONDS = 86_400
+_NAMED = 5  # collections in one finding
 _RESIZE = "db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 72})"
 
 
@@ -70,6 +72,24 @@ def check_server(connection: MongoConnection) -> list[ServerFinding]:
 
 def check_retention(connection: MongoConnection) -> list[ServerFinding]:
     return list(_retention(connection))
+
+
+def check_images(collections: Sequence[Collection]) -> list[ServerFinding]:
+    """Return a warning of the collections whose first update or delete stops a pipeline that requires old documents.
+
+    No error: a collection that is only inserted into needs no images.
+    """
+    lacking = [".".join(collection.table) for collection in collections if not collection.has_images]
+    if not lacking:
+        return []
+    rest = f" and {len(lacking) - _NAMED} others" if len(lacking) > _NAMED else ""
+    message = "full-document: required  stops at the first update or delete in a collection without images"
+    name = lacking[0].split(".", 1)[1]
+    fix = (
+        f'call  db.runCommand({{collMod: "{name}", changeStreamPreAndPostImages: {{enabled: true}}}})  for each before '
+        "the start: the server keeps no images of earlier changes"
+    )
+    return [warning_finding(PostImageMissing, message, ", ".join(lacking[:_NAMED]) + rest, "images", fix)]
 
 
 def _findings(connection: MongoConnection) -> Iterator[ServerFinding]:

@@ -16,12 +16,16 @@ _INTERNAL = {"admin", "config", "local"}
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A collection. `identity` changes when it is dropped and created again, or replaced by a rename."""
+    """A collection. `identity` changes when it is dropped and created again, or replaced by a rename.
+
+    `has_images` says that the server keeps its documents as they were before and after each change.
+    """
 
     database: str
     name: str
     kind: str
     identity: str
+    has_images: bool = False
 
     @property
     def table(self) -> TableName:
@@ -55,7 +59,9 @@ def _collections(connection: MongoConnection, database: str) -> list[Collection]
 def _collection(database: str, listed: Mapping[str, Any]) -> Collection:
     identity = listed.get("info", {}).get("uuid")
     kind = str(listed.get("type", "collection"))
-    return Collection(database, str(listed["name"]), kind, "" if identity is None else bytes(identity).hex())
+    has_images = bool(listed.get("options", {}).get("changeStreamPreAndPostImages", {}).get("enabled"))
+    text = "" if identity is None else bytes(identity).hex()
+    return Collection(database, str(listed["name"]), kind, text, has_images)
 
 
 def row_count(connection: MongoConnection, table: TableName) -> int:

@@ -173,3 +173,15 @@ def test_a_database_without_collections_is_a_warning_of_check(server: MongoPlayg
     assert [message for message in warnings if message.endswith("no table to capture so far")] == warnings != []
     sync.database = "play"
     assert [finding for finding in checked_spec(sync.spec) if finding.level == "warning"] == []
+
+
+def test_check_warns_of_collections_without_the_images_that_a_pipeline_requires(
+    server: MongoPlayground, tmp_path: Path
+) -> None:
+    server.db.create_collection("t", changeStreamPreAndPostImages={"enabled": True})
+    server.db.create_collection("u")
+    sync = MongoSync(server, tmp_path)
+    sync.conf = ["scan.full-changelog=true"]
+    warnings = [finding.message for finding in checked_spec(sync.spec) if finding.level == "warning"]
+    assert len([message for message in warnings if "play.u, wanted images" in message]) == 1
+    assert "play.t" not in "".join(warnings)

@@ -8,12 +8,17 @@ import pytest
 from bson import Binary
 
 from penstock.ingest.database.settings import CapturedTables
-from penstock.ingest.mongodb.server.collections import databases, row_count, selected_collections
+from penstock.ingest.mongodb.server.checks import check_images
+from penstock.ingest.mongodb.server.collections import Collection, databases, row_count, selected_collections
 from penstock.ingest.mongodb.server.connection import MongoConnection
 
 LISTED: dict[str, list[dict[str, Any]]] = {
     "shop": [
-        {"name": "users", "info": {"uuid": Binary(b"\x01\x02", 4)}},
+        {
+            "name": "users",
+            "info": {"uuid": Binary(b"\x01\x02", 4)},
+            "options": {"changeStreamPreAndPostImages": {"enabled": True}},
+        },
         {"name": "orders", "info": {"uuid": Binary(b"\x03\x04", 4)}},
         {"name": "open_orders", "type": "view"},
         {"name": "clicks", "type": "timeseries"},
@@ -88,6 +93,17 @@ def test_identity_is_that_of_the_server_if_it_has_one() -> None:
         ("shop", "orders"): "0304",
         ("crm", "leads"): "",
     }
+
+
+def test_collections_without_images_are_named_with_the_command_that_keeps_them() -> None:
+    found = selected_collections(connection(Server()), CapturedTables(tables="users"), "shop")
+    assert check_images(found) == []
+    (warning,) = check_images(selected_collections(connection(Server()), CapturedTables(tables="orders|leads"), None))
+    assert warning.level == "warning"
+    assert "shop.orders, crm.leads" in warning.problem
+    assert 'collMod: "orders", changeStreamPreAndPostImages: {enabled: true}' in warning.fix
+    (many,) = check_images([Collection("shop", f"c{number}", "collection", "") for number in range(7)])
+    assert many.seen.endswith("shop.c4 and 2 others")
 
 
 def test_count_is_a_whole_number() -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.errors import ConfigError
 from penstock.pipelines.spark.java import cache_folder
 
 
@@ -25,7 +27,7 @@ class StartMark:
     @classmethod
     def of(cls, words: Sequence[str]) -> StartMark:
         """Return the mark of a command with these words, run in this folder."""
-        digest = hashlib.sha256(json.dumps([str(Path.cwd()), *words]).encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps([_folder(), *words]).encode()).hexdigest()
         return cls(cache_folder() / "starts" / digest[:16])
 
     @property
@@ -39,3 +41,15 @@ class StartMark:
                 self.file.touch()
             else:
                 self.file.unlink(missing_ok=True)
+
+
+def _folder() -> str:
+    """Return the working directory. ConfigError if it was deleted: Java does not start there either."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        raise ConfigError(
+            "the working directory of this process was deleted",
+            directory=os.environ.get("PWD", "unknown"),
+            hint="change to a directory that exists, and start again; if it was made again,  cd  to it once more",
+        ) from None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.errors import ConfigError
 from penstock.pipelines.spark.start_mark import StartMark
 
 
@@ -30,3 +31,16 @@ def test_a_mark_that_cannot_be_written_is_none(tmp_path: Path) -> None:
     mark = StartMark(tmp_path / "file/mark")
     mark.note(needed=True)
     assert not mark.expects_spark
+
+
+def test_a_working_directory_that_was_deleted_is_refused_with_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.setenv("PWD", str(folder))
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(ConfigError, match="working directory of this process was deleted") as refused:
+        StartMark.of(["run", "shop.yaml"])
+    assert refused.value.facts["directory"] == str(folder)

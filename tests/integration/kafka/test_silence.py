@@ -65,7 +65,8 @@ def test_every_request_survives_a_silent_connection(
         until_committed(source, end, questions["group offsets"])
         for question in questions.values():
             assert question()  # all have their connections
-        monkeypatch.setattr(kafka_cluster, "REQUEST_SECONDS", 3.0)
+        for name in ("REQUEST_SECONDS", "FIRST_SECONDS"):
+            monkeypatch.setattr(kafka_cluster, name, 3.0)
         for name, question in questions.items():
             proxy.hush()
             with at_most(60):

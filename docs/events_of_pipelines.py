@@ -111,6 +111,11 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
             "all records so far belong to tables that the selection excludes",
             "correct the selection (names are patterns that match the whole name), then read with a new checkpoint",
         ),
+        "rows_of_several_tables": (
+            "the messages of a pipeline that writes one table name several source tables; rows with the same key "
+            "replace each other",
+            "`kafka-sync-database` writes a table for each; `selection: {including-tables: REGEX}` in a file chooses",
+        ),
         "append_deletes_dropped": (
             "a table without primary key received deletes and old rows of updates, which are dropped",
             "define its key with `--primary-keys`",

@@ -58,7 +58,7 @@ class BatchDriver:
     limit: BadRecordLimit = field(init=False)
     watermarks: TableWatermarks = field(default_factory=TableWatermarks)
     filled: FilledTables | None = None  # the record of filled tables beside the checkpoint
-    _warnings: RunWarnings = field(default_factory=RunWarnings)
+    warnings: RunWarnings = field(default_factory=RunWarnings)
 
     def __post_init__(self) -> None:
         self.limit = BadRecordLimit(self.reader.errors.on_bad)
@@ -152,7 +152,7 @@ class BatchDriver:
             identity, report = done
             if identity.planned_at:
                 report.stats.seconds["plan"] = self.clock.planning(identity.planned_at)
-            self._warnings.warn(report, captures_nothing=self.filled is not None and not self.filled.sources)
+            self.warnings.warn(report, captures_nothing=self.filled is not None and not self.filled.sources)
         return done
 
     def reread(self, number: int, inputs: Sequence[TaskInput]) -> BatchResult:

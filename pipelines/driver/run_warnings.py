@@ -9,17 +9,26 @@ from penstock.pipelines.tasks.batch_report import BatchReport
 
 log = logging.getLogger(__name__)
 
+_NAMED = 5  # source tables in one line
+
 
 @dataclass(frozen=True, slots=True)
 class RunWarnings:
-    """The warnings of one run, and which of them were logged."""
+    """The warnings of one run, and which of them were logged.
 
+    `expects_one_source`: all messages go to one table, and nobody chose their source tables.
+    """
+
+    expects_one_source: bool = False
+    _sources: set[tuple[str, str]] = field(default_factory=set)  # database and table in messages, if one is expected
     _logged: set[tuple[str, str]] = field(default_factory=set)  # events and tables
 
     def warn(self, report: BatchReport, *, captures_nothing: bool) -> None:
         """Log the warnings about a batch. `captures_nothing`: no source table has a target so far."""
         if captures_nothing:
             self._warn_of_nothing(report)
+        if self.expects_one_source:
+            self._warn_of_several_sources(report)
         self._warn_of_deletes(report)
         self._warn_of_partial_images(report)
         self._warn_of_unordered_deletes(report)
@@ -36,6 +45,19 @@ class RunWarnings:
         if rows and self._is_first("nothing_captured", ""):
             hint = "correct the selection (names are regular expressions that match the whole name), then read again"
             log.warning("event=nothing_captured rows=%d hint=%s with a new checkpoint", rows, hint)
+
+    def _warn_of_several_sources(self, report: BatchReport) -> None:
+        for table, sources in report.sources.items():
+            if len(self._sources) < _NAMED:
+                self._sources.update(sorted(sources)[:_NAMED])
+            if len(self._sources) > 1 and self._is_first("rows_of_several_tables", table):
+                log.warning(
+                    "event=rows_of_several_tables table=%s sources=%s hint=%s",
+                    table,
+                    ",".join(".".join(source) for source in sorted(self._sources)[:_NAMED]),
+                    "rows with the same key replace each other. A table for each: kafka-sync-database (no sink: table)."
+                    " One of them, or all as now without this warning: selection: {including-tables: REGEX} in a file",
+                )
 
     def _warn_of_deletes(self, report: BatchReport) -> None:
         for table, of_range in report.tables:

@@ -13,7 +13,7 @@ from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.freshness_source import FreshnessSource
 from penstock.ingest.patience import patience
 from penstock.ingest.source import Limit
-from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.model import PipelineSpec, SelectionConfig
 from penstock.pipelines.driver.first_sample import PAUSES, FirstLook, pauses_of
 from penstock.pipelines.job.described_source import prepare_tables
 from penstock.pipelines.job.forced_snapshots import refuse_forced
@@ -62,8 +62,15 @@ def job(spec: PipelineSpec) -> Job:
         ),
         readers=connector(spec).readers(spec.source),
         first_look=_first_look(spec),
+        expects_one_source=_expects_one_source(spec),
         passes_places=connector(spec).capabilities.passes_places,
     )
+
+
+def _expects_one_source(spec: PipelineSpec) -> bool:
+    """Return whether all messages go to one table, and the tables that they name were not chosen."""
+    by_messages = not connector(spec).capabilities.describes_tables
+    return spec.sink.table is not None and by_messages and spec.selection == SelectionConfig()
 
 
 def job_warehouse(spec: PipelineSpec) -> CatalogSettings:

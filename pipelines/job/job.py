@@ -12,6 +12,7 @@ from penstock.ingest.source import NO_LIMIT, Limit, Offsets
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch, RereadFn
 from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.driver.first_sample import FirstLook
+from penstock.pipelines.driver.run_warnings import RunWarnings
 from penstock.pipelines.driver.watermarks import TableWatermarks
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables, SourceName
@@ -120,6 +121,7 @@ class Job:
     background: BackgroundWork = BackgroundWork()
     readers: int | None = None  # tasks reading at once, to limit the load on the source
     first_look: FirstLook | None = None
+    expects_one_source: bool = False  # of messages that all go to one table
     passes_places: bool = False  # as the source's connector says; watermarks depend on it
 
     def check_start(self) -> None:
@@ -179,6 +181,7 @@ class Job:
             eager=eager,
             filled=filled,
             watermarks=TableWatermarks(self.passes_places),
+            warnings=RunWarnings(self.expects_one_source),
         )
 
     def _released_parking(self) -> ParkedTables:

@@ -285,6 +285,25 @@ def test_skipped_messages_are_counted_by_kind(shop: Shop, caplog: pytest.LogCapt
     assert "table=ods.log" in warnings[0]
 
 
+@pytest.mark.parametrize(("chosen", "is_named"), [({}, True), ({"including-tables": "o|p"}, False)])
+def test_messages_of_several_tables_for_one_are_named_once(
+    shop: Shop, caplog: pytest.LogCaptureFixture, chosen: dict[str, str], *, is_named: bool
+) -> None:
+    """Rows with the same key replace each other: two tables of 20 rows were one of 20, without a line."""
+    for number, name in enumerate(("o", "p", "o", "p")):
+        shop.put(f"{number}.json", insert(name, {"id": 1, "v": name}))
+    with caplog.at_level(logging.WARNING):
+        reports_of(
+            shop,
+            "canal-json",
+            sink={"table": "one", "primary-keys": ["id"], "table-options": {"bucket": "1"}},
+            selection=chosen,
+        )
+    found = [text for text in caplog.messages if "rows_of_several_tables" in text]
+    assert len(found) == is_named
+    assert not is_named or "table=ods.one sources=shop.o,shop.p" in found[0]
+
+
 def test_rows_that_a_transform_leaves_out_are_counted_one_by_one(shop: Shop) -> None:
     """Also where other rows of the same messages stay, and without those of refused messages."""
     rule = {"source-table": "shop.o", "filter": "cast(v as INT) > 0"}

@@ -368,7 +368,7 @@ def test_a_table_that_is_parked_by_a_lost_compaction_misses_no_batch(
     check_invariants(shop.table("orders"))
 
 
-def test_a_bucket_for_which_a_commit_waits_is_compacted_however_long_it_takes(
+def test_a_bucket_for_which_a_commit_waits_is_compacted_after_the_time_limit_too(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})

@@ -13,10 +13,12 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.row_kinds import RowKinds
 from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.files.file_writer import RollingWriter
 from penstock.table.files.null_free import null_free
 from penstock.table.merge.bounded_merge import MAX_OPEN_RUNS, SortedRun, cut_by_keys, steps
 from penstock.table.merge.key_groups import KIND, SEQUENCE, KeyGroups, concat_parts, group_rows, kinds_of
 from penstock.table.merge.merge_rows import merge_groups
+from penstock.table.merge.removals import removals_apart
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.options.table_options import TableOptions
@@ -200,7 +202,8 @@ class KeyedBuffer:
     def _write(self, pieces: Iterator[KeyGroups], without_nulls: frozenset[str] = frozenset()) -> None:
         data = self.files.open(without_nulls=without_nulls)
         changelog = self.files.open(changelog=True, without_nulls=without_nulls) if self.keeps_input else None
-        # An error deletes both files, also the one that is complete already.
+        removals: RollingWriter | None = None
+        # An error deletes all files, also those that are complete already.
         with ExitStack() as unfinished:
             for writer in (data, changelog):
                 if writer is not None:
@@ -208,9 +211,15 @@ class KeyedBuffer:
             for piece in pieces:
                 if changelog is not None:
                     changelog.write(_ordered(piece))
-                data.write(merge_groups(self.merge, piece).table())
+                removed, rest = removals_apart(self.merge, piece)
+                if removed is not None:
+                    if removals is None:
+                        removals = self.files.open()
+                        unfinished.callback(removals.abort)
+                    removals.write(removed)
+                data.write(merge_groups(self.merge, rest).table())
             changelog_files = changelog.finish() if changelog is not None else []
-            made = data.finish()
+            made = [*(removals.finish() if removals is not None else ()), *data.finish()]
             unfinished.pop_all()
         self.new_files += made
         self.changelog_files += changelog_files

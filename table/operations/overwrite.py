@@ -109,10 +109,10 @@ class OverwriteWriter(TableWriter):
 
         It would exist twice, because an overwrite cannot delete it there.
         """
-        if self._placer is None or not (self._dynamic or (self._spec is not None and self._spec.choose_some)):
+        if self._routes.placer is None or not (self._dynamic or (self._spec is not None and self._spec.choose_some)):
             return
         index = IndexFolder(self.store, self.layout).at(self._state.snapshot)
-        for partition in self._placer.found_in(index):
+        for partition in self._routes.placer.found_in(index):
             if not covers(partition):
                 raise RowRefused(
                     "a key of the written rows is in a partition that is not overwritten",
@@ -144,7 +144,7 @@ class OverwriteWriter(TableWriter):
                 )
         if self._dynamic and not messages:
             return CommittedSnapshots()
-        if self._placer is not None:
+        if self._routes.placer is not None:
             self._check_keys(covers)
             newest = None  # the check reads the keys of the whole table, which takes its time
         seen = None if self._base is None else self._contents(base_snapshot(self._base), covers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 
@@ -14,15 +14,13 @@ from penstock.row_kinds import RowKinds
 from penstock.storage.base import store_error
 from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.input_rows import RowRules, refuse_folders
-from penstock.table.buckets.layout import BucketMode, Layout, Writer
-from penstock.table.buckets.route import Slice, partitions_of, route, slices
+from penstock.table.buckets.layout import Layout, Writer
 from penstock.table.commit.committer import CommittedSnapshots, Committer
 from penstock.table.commit.completion import CompletionResult
 from penstock.table.commit.shared_buckets import SharedBuckets
 from penstock.table.compaction.full_compaction import FullCompaction
 from penstock.table.compaction.waiting_buckets import left_waiting
-from penstock.table.dynamic_buckets.assigner import Assigner
-from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
+from penstock.table.dynamic_buckets.bucket_routes import BucketRoutes
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Base, Snapshot, base_snapshot
 from penstock.table.meta.store import TableStore
@@ -30,7 +28,6 @@ from penstock.table.operations.expiry_options import refuse_other_expiry
 from penstock.table.operations.prepared_commits import PreparedCommits, newest_of_same_table
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import option_texts, optional_text, optional_whole_number
-from penstock.table.values.buffers import rows_at
 from penstock.table.write.bucket_writer import BucketWriter
 from penstock.table.write.memory_budget import WriteBudget
 
@@ -80,7 +77,7 @@ class TableWriter:
         self._uncommitted_rows = 0
         self._closed = False
         self._owed: set[Bucket] = set()  # buckets whose compaction was lost: the next commit repeats it
-        self._assigner, self._placer = self._opened_routes()
+        self._routes = BucketRoutes.opened(store, self.layout, self._known_state())
         self._full_compaction = FullCompaction.of(store, self.layout)
         self._shared = SharedBuckets(store, self.layout, base)
 
@@ -147,23 +144,8 @@ class TableWriter:
 
     def write_fitted(self, batch: pa.RecordBatch, kinds: RowKinds) -> None:
         """Write rows that already have the table's columns and types."""
-        if self._placer is not None:
-            placed = self._placer.place(batch, kinds)
-            batch, kinds = placed.rows, placed.kinds
-            parts: Iterable[Slice] = slices(placed.partitions, placed.places, placed.buckets)
-        else:
-            parts = self._routed(batch)
-        for part in parts:
-            # A batch whose rows all go to one bucket is not copied.
-            whole = len(part.rows) == batch.num_rows
-            rows = batch if whole else rows_at(batch, part.rows)
-            self._bucket((part.partition, part.bucket)).write(rows, kinds if whole else kinds[part.rows])
-
-    def _routed(self, batch: pa.RecordBatch) -> Iterable[Slice]:
-        if self._assigner is None:
-            return route(self.layout, batch)
-        partitions, places = partitions_of(self.layout, batch)
-        return slices(partitions, places, self._assigner.assign(batch, partitions, places))
+        for place, rows, row_kinds in self._routes.divided(batch, kinds):
+            self._bucket(place).write(rows, row_kinds)
 
     def _bucket(self, place: Bucket) -> BucketWriter:
         writer = self._buckets.get(place)
@@ -196,7 +178,7 @@ class TableWriter:
             self._owed = {
                 place for place, writer in self._buckets.items() if writer.lags and writer.compacts and place not in due
             }
-        return messages if self._assigner is None else self._assigner.with_index(messages)
+        return self._routes.with_index(messages)
 
     def _left_waiting(self) -> set[Bucket]:
         """Return the buckets with rows whose compaction was lost before, and which this commit makes up for."""
@@ -295,16 +277,7 @@ class TableWriter:
         """Base later writes on the table as of this commit."""
         self._buckets.clear()
         self._state = TableState(self.store, newest or self.store.snapshots.latest())
-        self._assigner, self._placer = self._opened_routes()
-
-    def _opened_routes(self) -> tuple[Assigner | None, KeyPlacer | None]:
-        """Return the assigner or placer of rows whose bucket does not follow from the row alone."""
-        match self.layout.mode:
-            case BucketMode.DYNAMIC:
-                return Assigner(self.store, self.layout, self._known_state()), None
-            case BucketMode.CROSS_PARTITION:
-                return None, KeyPlacer.opened(self.store, self.layout, self._known_state())
-        return None, None
+        self._routes = BucketRoutes.opened(self.store, self.layout, self._known_state())
 
     def _known_state(self) -> TableState:
         """Return the table state that incoming rows are matched against."""

@@ -100,7 +100,7 @@ class Writers(Ours):
         table = self.table()
         columns = [(field.name, type_json(field.type)) for field in table.definition.fields]
         with table.writer(self._user) as writer:
-            writer._assigner = Assigner(writer.store, writer.layout, writer._state, task, 2)
+            writer._routes.assigner = Assigner(writer.store, writer.layout, writer._state, task, 2)
             writer.write(*arrow_changes(self._fitted(rows, len(columns)), columns))
             writer.commit(named["identifier"])
 

@@ -49,7 +49,7 @@ def write(table: Table, *values: Row) -> None:
 def second_task(table: Table) -> TableWriter:
     """A writer that opens other buckets for new keys than one that runs alone does."""
     writer = table.writer(commit_user="pipeline")
-    writer._assigner = Assigner(writer.store, writer.layout, writer._state, 1, 2)
+    writer._routes.assigner = Assigner(writer.store, writer.layout, writer._state, 1, 2)
     return writer
 
 

@@ -40,10 +40,11 @@ _NOT_WELL = 1  # exit code where the driver failed or died
 
 
 def command(name: str, words: list[str]) -> int:
+    pipeline, flags = _described(name, words)
+    # The help of the command needs neither.
     from penstock.pipelines.monitor.owed_partitions import OwedPartitions
     from penstock.settings import seconds
 
-    pipeline, flags = _described(name, words)
     partitions = OwedPartitions()
     while True:
         state = _show(pipeline, flags, partitions)

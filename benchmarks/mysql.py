@@ -19,10 +19,10 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from benchmarks.figures import Figure, record
-from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
 from tests.here import run
 from tests.servers.launch import running
+from tests.sync_flags import spec_of_action
 
 # The server is started for the benchmark on this machine; MySQL logs in without TLS only by its public key.
 PLAIN = ("jdbc.properties.useSSL=false", "jdbc.properties.allowPublicKeyRetrieval=true")

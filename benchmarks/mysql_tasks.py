@@ -21,9 +21,9 @@ from pymysql.cursors import Cursor
 
 from benchmarks.figures import Figure, record
 from benchmarks.mysql import COLUMNS, PLAIN, fill, update
-from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
 from tests.servers.launch import running
+from tests.sync_flags import spec_of_action
 from tests.tasks import Stage, stages
 
 

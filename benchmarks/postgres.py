@@ -19,11 +19,11 @@ from benchmarks.mysql import measured
 from penstock.formats.change import DecodeOptions
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.source import NO_LIMIT, Offsets
-from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.job import build
 from tests.here import Log, run
 from tests.integration.postgres.sync import DATABASE, PgPlayground
 from tests.servers.launch import running
+from tests.sync_flags import spec_of_action
 
 COLUMNS = (
     "id bigint PRIMARY KEY, user_id bigint, sku varchar(24), quantity int, price numeric(12, 2),"

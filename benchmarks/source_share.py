@@ -25,7 +25,6 @@ import pyarrow as pa
 from benchmarks.figures import Figure, record
 from benchmarks.source_freshness import SOURCES, Source
 from penstock.ingest.source import NO_LIMIT, Offsets
-from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.driver.local_runner import run_tasks, write_rows
 from penstock.pipelines.driver.small_batches import copied, read_rows
@@ -33,6 +32,7 @@ from penstock.pipelines.job import build
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.table.catalog.settings import CatalogSettings
 from tests.servers.launch import Kind, running
+from tests.sync_flags import spec_of_action
 
 GOAL_S = 0.1
 ARRIVAL_S = 10.0

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from penstock.errors import ConfigError, did_you_mean
+from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import pairs
 from penstock.pipelines.api.early_stop import Asked, noted_sigterm
 from penstock.pipelines.commands.arguments import Flags, parse
 from penstock.pipelines.commands.target import yes
-from penstock.pipelines.config.flags import SyncAction, all_actions, sync_action
+from penstock.pipelines.config.flags import sync_action
 from penstock.pipelines.spark import first_jvm
 from penstock.pipelines.spark.start_mark import StartMark
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock.pipelines.config.model import PipelineSpec
 
 
 def command(name: str, words: list[str]) -> int:
@@ -25,8 +18,10 @@ def command(name: str, words: list[str]) -> int:
 
 
 def _command(name: str, words: list[str], asked: Asked) -> int:
-    action = _known(name)
-    flags = _parsed(action, words)
+    action = sync_action(name)
+    assert action is not None, "the program sends only names of actions here"
+    description = action.description
+    flags = parse(action.name, action.flags, words, f"{description[0].upper()}{description[1:]}.")
     _check_mode(flags)
     master, settings = flags.get("master", [None])[-1], pairs(flags.get("spark-conf", ()))
     mark = StartMark.of([name, *words])
@@ -42,28 +37,6 @@ def _command(name: str, words: list[str], asked: Asked) -> int:
 
         spec = started_at(spec, flags["from"][-1])
     return run_command(spec, master=master, settings=settings, as_json=yes(flags, "json"), mark=mark, asked=asked)
-
-
-def spec_of_action(name: str, words: Sequence[str]) -> PipelineSpec:
-    """Return the pipeline that an action with these flags would run."""
-    from penstock.pipelines.config.sync_pipeline import action_pipeline
-
-    action = _known(name)
-    return action_pipeline(action, _parsed(action, words))
-
-
-def _known(name: str) -> SyncAction:
-    action = sync_action(name)
-    if action is None:
-        raise ConfigError(
-            f"{name} is not a sync action", hint=did_you_mean(name, all_actions(), ", ".join(all_actions()))
-        )
-    return action
-
-
-def _parsed(action: SyncAction, words: Sequence[str]) -> Flags:
-    description = action.description
-    return parse(action.name, action.flags, words, f"{description[0].upper()}{description[1:]}.")
 
 
 def _check_mode(flags: Flags) -> None:

@@ -12,8 +12,8 @@ import signal
 import sys
 from typing import Any
 
-from penstock.pipelines.commands.sync import spec_of_action
 from tests.here import run
+from tests.sync_flags import spec_of_action
 
 
 def plant(kill: str) -> None:

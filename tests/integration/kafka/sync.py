@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.schema.type_text import written
 from tests.integration.kafka.conftest import Broker
+from tests.sync_flags import spec_of_action
 
 
 class Sync:

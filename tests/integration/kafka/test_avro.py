@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, DecodeError, SourceError
-from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
@@ -21,6 +20,7 @@ from tests.avro import change, converted, envelope, message, optional, value_of,
 from tests.here import run
 from tests.integration.kafka.conftest import Broker
 from tests.servers.registry import Registry, running
+from tests.sync_flags import spec_of_action
 
 pytestmark = pytest.mark.kafka
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.commands.sync import spec_of_action
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.here import run
 from tests.integration.kafka.conftest import Broker
 from tests.samples import Sample, check, samples
+from tests.sync_flags import spec_of_action
 
 pytestmark = pytest.mark.kafka
 

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 from pymongo import MongoClient
 from pymongo.database import Database
 
-from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.here import note_as_spark_does, run
+from tests.sync_flags import spec_of_action
 
 DATABASE = "play"
 

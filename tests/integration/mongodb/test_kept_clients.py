@@ -13,9 +13,9 @@ from pymongo import monitoring
 from penstock.ingest.mongodb.server import connection as connections
 from penstock.ingest.mongodb.server.address import MongoAddress
 from penstock.ingest.mongodb.server.connection import kept_connected
-from penstock.pipelines.commands.sync import spec_of_action
 from tests.integration.mongodb.sync import MongoPlayground, MongoSync
 from tests.servers.launch import Kind, kill, running, start
+from tests.sync_flags import spec_of_action
 from tests.waiting import LIMIT_S
 from tests.without_spark import run_here
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from penstock.ingest.mysql.config import MySqlConfig
 from penstock.pipelines.api.verify import TableVerdict, Verification
-from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.job import build
@@ -19,6 +18,7 @@ from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.here import note_as_spark_does, run
 from tests.integration.mysql.playground import DATABASE, Playground
+from tests.sync_flags import spec_of_action
 
 
 @dataclass

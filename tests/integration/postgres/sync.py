@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from penstock.pipelines.api.verify import TableVerdict, Verification
-from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.job import build
@@ -18,6 +17,7 @@ from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.here import note_as_spark_does, run
+from tests.sync_flags import spec_of_action
 from tests.waiting import until
 
 DATABASE, SLOT = "play", "play_slot"

@@ -18,8 +18,8 @@ from penstock.ingest.postgres.server import connection as connections
 from penstock.ingest.postgres.server import libpq_stream
 from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.connection import PgConnection, kept_connected
-from penstock.pipelines.commands.sync import spec_of_action
 from tests.integration.postgres.sync import DATABASE, PgPlayground, PgSync
+from tests.sync_flags import spec_of_action
 from tests.waiting import LIMIT_S, until
 from tests.without_spark import run_here
 

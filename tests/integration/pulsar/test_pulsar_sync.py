@@ -44,7 +44,7 @@ def test_sample_messages_become_the_expected_tables(sample: Sample, broker: Brok
 
 
 def spec_of(sample: Sample, flags: list[str]):  # type: ignore[no-untyped-def]
-    from penstock.pipelines.commands.sync import spec_of_action
+    from tests.sync_flags import spec_of_action
 
     return spec_of_action(sample.action.replace("kafka", "pulsar"), flags)
 

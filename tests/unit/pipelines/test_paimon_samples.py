@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from penstock.ingest.files.connector import FilesConfig
-from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.here import run
 from tests.samples import Sample, check, samples
+from tests.sync_flags import spec_of_action
 
 # Keys travel in records, which files do not have; the real broker's tests carry this one.
 WITH_KEYS = {"debezium-bson/update"}

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config import yaml_file
+from tests.sync_flags import spec_of_action
 
 MYSQL = [
     *("--warehouse", "/w", "--database", "ods", "--table-prefix", "x_", "--excluding-tables", "tmp.*"),

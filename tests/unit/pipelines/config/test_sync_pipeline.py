@@ -4,8 +4,8 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.ingest.kafka.config import KafkaConfig, specific_offsets
-from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
+from tests.sync_flags import spec_of_action
 
 TABLE = [
     "--warehouse",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -35,6 +35,22 @@ class CommittedSnapshots:
     @property
     def last(self) -> Snapshot | None:
         return self.snapshots[-1] if self.snapshots else None
+
+
+@dataclass(slots=True)
+class _Attempts:
+    """The attempts of a commit: those after the first attempt of a snapshot are retries."""
+
+    retries: int = 0
+
+    def counted(self, check: Check) -> Check:
+        """Return a check that counts each attempt which asks it."""
+
+        def ask(latest: Snapshot | None, first: bool) -> CommitChanges:
+            self.retries += not first
+            return check(latest, first)
+
+        return ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,34 +132,24 @@ class Committer:
                 return CommittedSnapshots(already=already)
         identity = Identity(self.user, identifier, watermark, properties or {})
         append, compact = append_half(messages), compact_half(messages)
-        snapshots = []
-        retries = 0
-
-        def counted(check: Check) -> Check:
-            def ask(latest: Snapshot | None, first: bool) -> CommitChanges:
-                nonlocal retries
-                retries += not first
-                return check(latest, first)
-
-            return ask
-
+        snapshots, attempts = [], _Attempts()
         # The APPEND half comes first and has all new files: the rows are complete even if the compaction is lost.
         first = not append.is_empty or force_empty or (compact.is_empty and self._keeps_empty(identifier))
         with self._halves(both=first and not compact.is_empty) as by:
             if first:
                 try:
-                    check = counted(self._checks.append(append, messages))
+                    check = attempts.counted(self._checks.append(append, messages))
                     snapshots.append(by._commit_once(identity, check, newest=newest))
                 except AlreadyCommitted:
-                    return CommittedSnapshots(already=self.committed(identifier), retries=retries)
+                    return CommittedSnapshots(already=self.committed(identifier), retries=attempts.retries)
                 newest = snapshots[-1]
             if compact.is_empty:
-                return CommittedSnapshots(tuple(snapshots), retries=retries)
+                return CommittedSnapshots(tuple(snapshots), retries=attempts.retries)
             try:
-                snapshots.append(by._compact(identity, compact, messages, newest, counted, second=first))
+                snapshots.append(by._compact(identity, compact, messages, newest, attempts, second=first))
             except (CommitConflict, ConfigError) as lost:  # the rows are committed, whether or not the compaction is
-                return CommittedSnapshots(tuple(snapshots), lost, retries)
-        return CommittedSnapshots(tuple(snapshots), retries=retries)
+                return CommittedSnapshots(tuple(snapshots), lost, attempts.retries)
+        return CommittedSnapshots(tuple(snapshots), retries=attempts.retries)
 
     @contextmanager
     def _halves(self, *, both: bool) -> Iterator[Committer]:
@@ -178,9 +184,7 @@ class Committer:
             return CommittedSnapshots()
         try:
             identity = Identity(self.user, after.commit_identifier)
-            return CommittedSnapshots(
-                (self._compact(identity, compact, messages, after, lambda check: check, second=True),)
-            )
+            return CommittedSnapshots((self._compact(identity, compact, messages, after, _Attempts(), second=True),))
         except (CommitConflict, ConfigError) as lost:
             return CommittedSnapshots(lost_compaction=lost)
 
@@ -190,11 +194,11 @@ class Committer:
         compact: CommitChanges,
         messages: Sequence[CommitMessage],
         newest: Snapshot | None,
-        counted: Callable[[Check], Check],
+        attempts: _Attempts,
         *,
         second: bool,
     ) -> Snapshot:
-        check = counted(self._checks.compact(compact, messages, newest if second else None))
+        check = attempts.counted(self._checks.compact(compact, messages, newest if second else None))
         snapshot = self._commit_once(identity, check, newest=newest, second=second)
         # After the commit: had it been refused, the files would still be live, and their lookups needed.
         drop_lookups(self.store, compact.removed)
@@ -231,7 +235,7 @@ class Committer:
             if compact.is_empty:
                 return CommittedSnapshots((overwritten,))
             try:
-                compacted = by._compact(identity, compact, messages, overwritten, lambda check: check, second=True)
+                compacted = by._compact(identity, compact, messages, overwritten, _Attempts(), second=True)
             except (CommitConflict, ConfigError) as lost:  # the rows are committed, whether or not the compaction is
                 return CommittedSnapshots((overwritten,), lost)
         return CommittedSnapshots((overwritten, compacted))

@@ -135,6 +135,12 @@ def _dump_refused(error: pymysql.MySQLError, server: ServerAddress, request: Dum
             hint="set a separate range in the option server-id of every pipeline",
             retryable=True,
         )
+    refusal = _position_refused(request, code, reason)
+    return refused(error, server) if refusal is None else refusal
+
+
+def _position_refused(request: DumpRequest, code: int, reason: str) -> SourceError | None:
+    """Return the error of a server whose log does not have the position, None if the reason is another one."""
     if code == _FATAL_READ and re.search(
         r"purged|could not find (the )?(first|next) (binary )?log", reason, re.IGNORECASE
     ):
@@ -166,4 +172,4 @@ def _dump_refused(error: pymysql.MySQLError, server: ServerAddress, request: Dum
         return PositionLost(
             "the server cannot send its binlog from this position", position=request.start, reason=reason, hint=hint
         )
-    return refused(error, server)
+    return None

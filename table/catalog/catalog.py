@@ -10,17 +10,17 @@ from typing import cast
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError, TableCorrupt, did_you_mean
+from penstock.errors import ConfigError
 from penstock.storage.environment import Environment
 from penstock.table.catalog.base import CatalogBackend, RepairedTable, parse_name, split_name
 from penstock.table.catalog.batch_view import BatchView, batch_view
 from penstock.table.catalog.kept_views import KeptView
-from penstock.table.catalog.missing_tables import missing_table_error, missing_table_hint, view_instead
+from penstock.table.catalog.missing_tables import missing_database_error, missing_table_hint, view_instead
+from penstock.table.catalog.name_changes import drop_table, rename_table
+from penstock.table.catalog.named_views import NamedViews
 from penstock.table.catalog.registry import open_backend
 from penstock.table.catalog.tables_by_path import TablesByPath
-from penstock.table.catalog.unfinished import finished_by
 from penstock.table.handle import Table
-from penstock.table.iceberg.catalog_entry import Entry, entry_of, remove_entry
 from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.option_needs import report_table
@@ -66,6 +66,7 @@ class Catalog:
         self._ambient = ambient or Environment()
         self._is_reported = False  # that the warehouse is missing: a statement asks for the databases several times
         self.backend = backend or open_backend(self.warehouse, options or {}, self._ambient)
+        self._views = NamedViews(self.backend, self.warehouse)
 
     def with_tables_by_path(self) -> tuple[Catalog, TablesByPath]:
         """Return this catalog for one session, and the tables in other folders that it has for that session only."""
@@ -144,9 +145,7 @@ class Catalog:
 
     def _check_database(self, name: str, hint: str | None = None) -> None:
         if not self.backend.has_database(name):
-            otherwise = "create it with CREATE DATABASE, or create_database in Python"
-            hint = hint or did_you_mean(name, self.databases(), otherwise)
-            raise ConfigError(f"there is no database {name!r}", warehouse=self.warehouse, hint=hint)
+            raise missing_database_error(self.databases(), self.warehouse, name, hint)
 
     # tables
 
@@ -162,54 +161,19 @@ class Catalog:
 
     def view(self, name: str) -> KeptView:
         """Return a view `database.view` that the catalog keeps. ConfigError if it has none of this name."""
-        database, view = split_name(name)
-        found = self.backend.view(name)
-        if found is None:
-            known = self.backend.views(database) if self.backend.has_database(database) else []
-            hint = did_you_mean(view, known, "SHOW VIEWS  lists the views")
-            raise ConfigError(f"there is no view {name!r}", warehouse=self.warehouse, hint=hint)
-        return found
+        return self._views.view(name)
 
     def create_view(self, view: KeptView, *, replace: bool = False, ignore_if_exists: bool = False) -> None:
         """Create a view that the catalog keeps; `replace` replaces one of its name."""
-        database, name = split_name(view.name)
-        check_name(name, "view")
-        self._check_database(database)
-        self._refuse_table(view.name)
-        former = self.backend.view(view.name) if replace else None
-        if former is not None:
-            self.backend.replace_view(view)
-        elif not self.backend.create_view(view) and not ignore_if_exists:
-            raise self._view_exists(view.name)
+        self._views.create(view, replace=replace, ignore_if_exists=ignore_if_exists)
 
     def rename_view(self, name: str, new_name: str) -> None:
         """Give a view that the catalog keeps another name."""
-        database, new = split_name(new_name)
-        check_name(new, "view")
-        self._check_database(database)
-        self._refuse_table(name)
-        found = self.view(name)
-        self._refuse_table(new_name)
-        if self.backend.view(new_name) is not None:
-            raise self._view_exists(new_name)
-        self.backend.rename_view(found.name, new_name)
-
-    def _view_exists(self, name: str) -> ConfigError:
-        hint = "choose another name;  CREATE OR REPLACE VIEW  replaces a view"
-        return ConfigError(f"view {name!r} exists already", warehouse=self.warehouse, hint=hint)
-
-    def _refuse_table(self, name: str) -> None:
-        """Refuse a table in the place of a view."""
-        if self.table_exists(name):
-            hint = "DROP TABLE deletes it with its rows"
-            raise ConfigError(f"{name} is a table, and not a view", warehouse=self.warehouse, hint=hint)
+        self._views.rename(name, new_name)
 
     def drop_view(self, name: str, ignore_if_missing: bool = False) -> None:
         """Delete a view that the catalog keeps."""
-        self._refuse_table(name)
-        if ignore_if_missing and self.backend.view(name) is None:
-            return
-        self.backend.drop_view(self.view(name).name)
+        self._views.drop(name, ignore_if_missing=ignore_if_missing)
 
     def table_exists(self, name: str) -> bool:
         """Return whether the table exists."""
@@ -300,61 +264,11 @@ class Catalog:
 
     def drop_table(self, name: str, ignore_if_missing: bool = False) -> None:
         """Delete a table with all its files."""
-        if not self.table_exists(name):
-            if ignore_if_missing:
-                return
-            raise self._no_table(name)
-        entry, path = self._iceberg_entry(name), self._path(name)
-        facts = {} if path is None else {"path": path}
-        with finished_by("not all files of the table could be deleted", lambda: self._rest(name), table=name, **facts):
-            self.backend.drop_table(name)
-        remove_entry(entry)
-
-    def _path(self, name: str) -> str | None:
-        try:
-            return self.store(name).paths.root
-        except (TableCorrupt, TableMissing):
-            return None
-
-    def _rest(self, name: str) -> str:
-        """Return what deletes the rest of a table."""
-        try:
-            exists = self.table_exists(name)
-        except OSError:
-            return "drop it again; if the catalog has no such name any more, delete the folder"
-        return "drop it again" if exists else "the catalog has no such name any more: delete the folder"
+        drop_table(self.backend, self.warehouse, name, ignore_if_missing=ignore_if_missing)
 
     def rename_table(self, name: str, new_name: str) -> None:
         """Give a table another name. With folders, not atomic in object stores, where every file is copied."""
-        if not self.table_exists(name):
-            raise self._no_table(name)
-        database, table = split_name(new_name)
-        check_name(table, "table")
-        if self.table_exists(new_name):
-            raise ConfigError(
-                f"table {new_name!r} exists already",
-                warehouse=self.warehouse,
-                hint="choose another name; after a rename that was killed in an object store, drop the one of the two"
-                " that lacks files",
-            )
-        self._check_database(database)
-        if self.backend.view(new_name) is not None:
-            raise view_instead(new_name)
-        entry = self._iceberg_entry(name)
-        self.backend.rename_table(name, new_name)
-        remove_entry(entry)
-        if entry is not None:
-            publish_if_enabled(self.store(new_name))
-
-    def _no_table(self, name: str) -> TableMissing:
-        return missing_table_error(self.backend, self.warehouse, name)
-
-    def _iceberg_entry(self, name: str) -> Entry | None:
-        try:
-            store = self.store(name)
-            return entry_of(store, store.schema())
-        except (TableCorrupt, TableMissing):
-            return None  # damaged tables, and names without a folder, can be dropped and renamed, too
+        rename_table(self.backend, self.warehouse, name, new_name)
 
     def repair(self, names: str | None = None) -> list[RepairedTable]:
         """Enter the tables of the warehouse in the metastore, and correct the entries that differ, with partitions.

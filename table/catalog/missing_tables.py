@@ -1,10 +1,22 @@
-"""The error for a table that does not exist: a view has its name, or the name that was probably meant."""
+"""The errors for databases and tables that do not exist, with the name that was probably meant."""
 
 from __future__ import annotations
 
-from penstock.errors import did_you_mean, nearest
+from penstock.errors import ConfigError, did_you_mean, nearest
 from penstock.table.catalog.base import CatalogBackend, split_name
 from penstock.table.meta.store import TableMissing
+
+
+def check_database(backend: CatalogBackend, warehouse: str, name: str) -> None:
+    """Refuse the name of a database that the catalog does not have."""
+    if not backend.has_database(name):
+        raise missing_database_error(backend.databases(), warehouse, name)
+
+
+def missing_database_error(known: list[str], warehouse: str, name: str, hint: str | None = None) -> ConfigError:
+    """Return the error for a database that is not among the known ones."""
+    hint = hint or did_you_mean(name, known, "create it with CREATE DATABASE, or create_database in Python")
+    return ConfigError(f"there is no database {name!r}", warehouse=warehouse, hint=hint)
 
 
 def missing_table_error(backend: CatalogBackend, warehouse: str, name: str) -> TableMissing:

@@ -31,6 +31,7 @@ from penstock.table.sql.queries.interruption import interruptible
 from penstock.table.sql.queries.newest_partitions import newest_partition, newest_partitions
 from penstock.table.sql.queries.session_tables import SessionTables
 from penstock.table.sql.queries.table_rows import TableRows
+from penstock.table.sql.queries.temporary_views import TemporaryView, TemporaryViews
 from penstock.table.sql.queries.variant_reads import refuse_members, variant_columns
 from penstock.table.sql.queries.view_queries import ViewQueries
 from penstock.table.values.optional import duckdb_module
@@ -68,10 +69,7 @@ class Session:
         self._view_queries = ViewQueries(catalog, self._connection)
         self._tables = SessionTables(catalog, catalog_name, self._rows, self._connection, self._create_kept_view)
         self._statement: ScriptPart | None = None
-        self._views: set[str] = set()
-        self._views_of_tables: set[str] = set()
-        self._of_views: dict[str, set[tuple[str, str]]] = {}
-        self._variants_of_views: dict[str, set[str]] = {}
+        self._views = TemporaryViews()
         if database is not None:
             self.use(database)
 
@@ -102,36 +100,33 @@ class Session:
 
         Its tables are read at the newest snapshot of each statement.
         """
-        if view.dropped and view.must_exist and view.name.lower() not in self._views:
+        if view.dropped and view.must_exist and view.name not in self._views:
             raise missing_view(view.name, self.views, is_table=self.place((view.name,)) is not None)
-        if view.unless_exists and view.name.lower() in self._views:
+        if view.unless_exists and view.name in self._views:
             return
         # Before the view hides a table of its name.
         reads = self.reads_tables(tokens_of(view.text))
         if view.dropped:
             self.run(view.text)
-            self._views.discard(view.name.lower())
-            self._views_of_tables.discard(view.name.lower())
-            self._of_views.pop(view.name.lower(), None)
+            self._views.remove(view.name)
             return
-        self._create_view(view)
-        self._views.add(view.name.lower())
-        self._views_of_tables.discard(view.name.lower())
-        if reads:
-            self._views_of_tables.add(view.name.lower())
-        # Statements that name the view register them again; datasets with options of this one must stay registered.
-        self._of_views.setdefault(view.name.lower(), set()).update(self._tables.known)
+        variants = self._create_view(view)
+        # Statements that name the view register its tables again. Datasets with options stay registered.
+        self._views.add(view.name, TemporaryView(reads, self._tables.known, variants))
         self._tables.keep_options()
 
-    def _create_view(self, view: View) -> None:
-        """Create or replace a view. ConfigError for one that would read itself: the former view remains."""
+    def _create_view(self, view: View) -> set[str]:
+        """Create or replace a view, and return the names of its VARIANT columns.
+
+        ConfigError for one that would read itself: the former view remains.
+        """
         prepared = self.prepared(view.text)
         with self._errors_of(view.text), self._whole_or_not():
             self._connection.execute(prepared)
             # DuckDB creates a view that reads itself, and refuses to describe it. Only DuckDB knows: the views that it
             # reads may have been replaced, and a common table expression may have its name.
             try:
-                self._variants_of_views[view.name.lower()] = variant_columns(self._connection, quoted(view.name))
+                return variant_columns(self._connection, quoted(view.name))
             except self._duckdb.BinderException as reason:
                 raise view_of_itself(view.name, reason) from reason
 
@@ -142,12 +137,12 @@ class Session:
     @contextmanager
     def _names_of_kept_view(self, database: str) -> Iterator[None]:
         """Read names as the query of a kept view means them: in its database, and without the script's views."""
-        outside = self._tables.database, self._views, self._of_views
-        self._tables.database, self._views, self._of_views = database, set(), {}
+        outside, self._tables.database = self._tables.database, database
         try:
-            yield
+            with self._views.hidden():
+                yield
         finally:
-            self._tables.database, self._views, self._of_views = outside
+            self._tables.database = outside
 
     @contextmanager
     def _whole_or_not(self) -> Iterator[None]:
@@ -166,16 +161,16 @@ class Session:
     @property
     def views(self) -> list[str]:
         """Return the names of the temporary views."""
-        return sorted(self._views)
+        return self._views.names
 
     def names_view(self, mention: Mention) -> bool:
         """Return whether a name is a temporary view."""
-        return len(mention.names) == 1 and mention.names[0].lower() in self._views
+        return len(mention.names) == 1 and mention.names[0] in self._views
 
     def reads_tables(self, tokens: Sequence[SqlToken]) -> bool:
         """Return whether a query names a table of the warehouse, or a temporary view that does."""
         return any(
-            mention.names[0].lower() in self._views_of_tables
+            self._views[mention.names[0]].reads_tables
             if self.names_view(mention)
             else self.place(mention.names) is not None
             for mention in mentions(tokens)
@@ -187,9 +182,8 @@ class Session:
         named = [found for mention in mentions(tokens) if (found := self.place(mention.names)) is not None]
         if any(self._tables.is_view(found) and self._view_reads_newest(found, place) for found in named):
             return True
-        viewed = (self._of_views[view] for view in self._named_views(tokens))
         reads = [(found, mention.options) for mention in mentions(tokens) if (found := self.place(mention.names))]
-        reads += [(found, {}) for places in viewed for found in places]
+        reads += [(found, {}) for view in self._views.named_in(tokens) for found in view.places]
         return any(self._rows.reads_newest(place, found, given) for found, given in reads)
 
     def _view_reads_newest(self, view: tuple[str, str], place: tuple[str, str]) -> bool:
@@ -284,7 +278,7 @@ class Session:
                 raise no_information_schema()
             if place is None and (mention.is_call or self._is_surely_missing(mention, common)):
                 raise missing_table(self._catalog, ".".join(mention.names), sql, self._statement)
-            if place is None or short in self._views:
+            if place is None or (short is not None and short in self._views):
                 continue
             if short in common:
                 # DuckDB decides whether the name is the table or the common table expression there.
@@ -316,14 +310,11 @@ class Session:
 
     def _know_tables_of_views(self, tokens: Sequence[SqlToken]) -> None:
         """Register the tables that the views in a statement read. It does not name them itself."""
-        for view in self._named_views(tokens):
-            self._tables.variants |= self._variants_of_views.get(view, set())
-            for place in self._of_views[view]:
+        for view in self._views.named_in(tokens):
+            self._tables.variants.update(view.variants)
+            for place in view.places:
                 if self.place(place) is not None:
                     self._tables.know_once(place)
-
-    def _named_views(self, tokens: Sequence[SqlToken]) -> set[str]:
-        return {(token.name or "").lower() for token in tokens} & self._of_views.keys()
 
     @contextmanager
     def _errors_of(self, sql: str) -> Iterator[None]:

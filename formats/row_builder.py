@@ -74,7 +74,9 @@ class RowBuilder:
 
     def moves(self, before: Row, after: Row) -> bool:
         """Return whether a watched column differs between the two images."""
-        return any(before.get(name) != after.get(name) for name in self._watched_of(before, after))
+        # An old row that was made of the key and the new row has its other values, of which NaN differs from itself.
+        pairs = ((before.get(name), after.get(name)) for name in self._watched_of(before, after))
+        return any(old is not new and old != new for old, new in pairs)
 
     def _watched_of(self, before: Row, after: Row) -> Iterable[str]:
         if self.watched is not None:

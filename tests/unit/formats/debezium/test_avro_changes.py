@@ -234,7 +234,7 @@ def check(seed: int) -> None:
             assert part == expected, (seed, images)
 
 
-@pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.parametrize("seed", [*seeds(4), 2028])
 def test_rows_of_walked_messages_are_those_of_the_record_path(seed: int) -> None:
     check(seed)
 

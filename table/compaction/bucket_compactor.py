@@ -106,10 +106,10 @@ class BucketCompactor:
         idle, skipped = self._idle_millis(levels), len(levels.level0) - 1
         if self._spec.full_changelog and self._spec.keys_move:
             # Only a full compaction of all changed buckets has the delete of a key that moves and its new row in one
-            # snapshot. Compactions of single buckets write no changelog below the top level.
-            levels = levels.below_top()
+            # snapshot. Compactions of single buckets write no changelog below the level that has been shown.
+            levels = levels.below_highest()
         chosen = pick(self._policy, levels, idle_millis=idle, skipped=skipped)
-        # With two levels in all, only level 0 is below the top, and compactions never write to it.
+        # Only level 0 may be below, and compactions never write to it.
         return None if chosen is None or chosen.level == 0 else chosen
 
     def _idle_millis(self, levels: Levels) -> int | None:

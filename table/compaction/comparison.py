@@ -68,7 +68,7 @@ class RowComparison:
 
     def _with_shown_rows(self, step: Step) -> ComparedRows:
         """Compare for the changelog of full compactions: readers of the changelog know the rows of one level."""
-        shown = self.spec.shown_level(self.levels)
+        shown = self.levels.shown_level
         # Readers of the changelog know these rows, and nothing changes them.
         if step.levels == (shown,):
             return ComparedRows(step.parts[0])

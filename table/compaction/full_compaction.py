@@ -9,15 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.table.buckets.bucket_state import TableState
-from penstock.table.buckets.layout import BucketMode, Layout, keys_move
-from penstock.table.compaction.policy import Policy
+from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.meta.entries import Bucket, ManifestEntry
 from penstock.table.meta.live import delta_entries, live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER, FULL_COMPACTION_DELTA_COMMITS
 from penstock.table.options.compaction import WRITE_ONLY
-from penstock.table.schema.table_schema import TableSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +84,16 @@ class FullCompaction:
 
     def _not_compacted(self, snapshot: Snapshot | None) -> set[Bucket]:
         entries = live_entries(self.store, snapshot, to_commit=True) if snapshot is not None else []
-        return waiting_buckets(entries, self.store.schema())
+        return waiting_buckets(entries)
 
 
-def waiting_buckets(entries: Iterable[ManifestEntry], schema: TableSchema) -> set[Bucket]:
+def waiting_buckets(entries: Iterable[ManifestEntry]) -> set[Bucket]:
     """Return the buckets with rows that no full compaction has compacted since they were written.
 
-    They are not on the highest level that has files or, where keys move between partitions, not on the top level.
-    Postponed rows are in no bucket, and wait for none.
+    They are not on the highest level that has files. Postponed rows are in no bucket, and wait for none.
     """
-    shown = Policy.of(schema.typed).num_levels - 1 if keys_move(schema) else 1
     levels: dict[Bucket, set[int]] = {}
     for entry in entries:
         if entry.bucket >= 0:
             levels.setdefault((entry.partition, entry.bucket), set()).add(entry.file.level)
-    return {place for place, found in levels.items() if len(found) > 1 or min(found) < shown}
+    return {place for place, found in levels.items() if len(found) > 1 or 0 in found}

@@ -84,16 +84,6 @@ class CompactionSpec:
         """Return whether only full compactions produce the changelog."""
         return self.changelog.producer.by_full_compaction
 
-    def shown_level(self, levels: Levels) -> int:
-        """Return the level whose rows the changelog of full compactions has shown.
-
-        This is the highest level with files, because all files of a bucket are compacted to its top level or above
-        others that are on a higher one. It is below the top level if the number of levels was raised since. Where keys
-        move between partitions, only full compactions write to the top level: rows below it may not have been shown.
-        """
-        highest = levels.highest_occupied
-        return levels.max_level if self.keys_move or highest < 1 else highest
-
     @property
     def small_size(self) -> int:
         """Return the size below which a file is rewritten with its neighbours."""
@@ -133,7 +123,7 @@ class _Planning:
     def __init__(self, spec: CompactionSpec, levels: Levels, pick: Pick) -> None:
         self._spec, self._pick = spec, pick
         self._to_top = pick.level == levels.max_level
-        self._shown = spec.shown_level(levels)
+        self._shown = levels.shown_level
         # Files that are already on the target level were picked because their rows must change.
         self._forced = all(file.level == pick.level for file in pick.files)
 

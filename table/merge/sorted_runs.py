@@ -110,9 +110,9 @@ class Levels:
         upper = tuple(tuple(file for file in files if file.level == level) for level in range(1, height))
         return cls(tuple(newest_first(file for file in files if file.level == 0)), upper)
 
-    def below_top(self) -> Levels:
-        """Return the levels without the top level."""
-        return replace(self, upper=self.upper[:-1])
+    def below_highest(self) -> Levels:
+        """Return the levels below the highest one with files; level 0 alone if all files are there."""
+        return replace(self, upper=self.upper[: max(self.highest_occupied - 1, 0)])
 
     @property
     def max_level(self) -> int:
@@ -124,6 +124,16 @@ class Levels:
         """Return the greatest level that contains a file, -1 if the bucket is empty."""
         occupied = [level for level, files in enumerate(self.upper, 1) if files]
         return max(occupied, default=0 if self.level0 else -1)
+
+    @property
+    def shown_level(self) -> int:
+        """Return the level whose rows the changelog of full compactions has shown.
+
+        This is the highest level with files: only full compactions, and others of all files, write to the top level,
+        and further ones write below files that are on a higher level. It is below the top level if the number of levels
+        was raised since.
+        """
+        return self.highest_occupied if self.highest_occupied > 0 else self.max_level
 
     @property
     def run_count(self) -> int:

@@ -105,7 +105,7 @@ class BucketCompaction:
         spec = CompactionSpec.of(self.schema) if self.layout.has_keys else None
         if not self.full or spec is None or not (spec.full_changelog and spec.keys_move):
             return
-        waiting = waiting_buckets(entries, self.schema)
+        waiting = waiting_buckets(entries)
         left = sorted(waiting - places)
         if left and waiting & places:
             raise ConfigError(

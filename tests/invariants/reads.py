@@ -7,9 +7,7 @@ from functools import cache
 
 import pyarrow as pa
 
-from penstock.table.buckets.layout import keys_move
 from penstock.table.compaction.changelog import ChangelogSpec
-from penstock.table.compaction.policy import Policy
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
@@ -81,12 +79,10 @@ def is_settled(table: Table, snapshot: Snapshot, producer: str) -> bool:
     entries = live_entries(table.store, snapshot)
     if producer == "lookup":
         return all(entry.file.level > 0 for entry in entries)
-    # Other compactions than those of all files of a bucket write no changelog, nor do those below the top level where
-    # keys move between partitions.
-    least = Policy.of(table.definition.typed).num_levels - 1 if keys_move(table.definition) else 1
+    # Other compactions than those of all files of a bucket write no changelog.
     levels = {(entry.partition, entry.bucket, entry.file.level) for entry in entries}
     is_single = len(levels) == len({place[:2] for place in levels})
-    return is_single and all(bucket >= 0 and level >= least for _, bucket, level in levels)
+    return is_single and all(bucket >= 0 and level > 0 for _, bucket, level in levels)
 
 
 def fold(state: dict[Row, Row], table: Table, changes: pa.Table, snapshot: Snapshot, *, strict: bool) -> Iterator[str]:

@@ -177,6 +177,17 @@ def test_a_compaction_of_a_partition_without_waiting_rows_leaves_those_of_others
     assert max(made.id for made in table.snapshots) == written
 
 
+def folded(table: Table) -> dict[str, int]:
+    """Return the values by key to which the changelog leads."""
+    found: dict[str, int] = {}
+    for row in table.changes(0, max(snapshot.id for snapshot in table.snapshots)).to_pylist():
+        if row["rowkind"] in ("+I", "+U"):
+            found[row["id"]] = row["v"]
+        else:
+            assert found.pop(row["id"]) == row["v"], "a delete comes before the new row of its key"
+    return found
+
+
 @pytest.mark.parametrize("levels", ["2", "3"])
 def test_buckets_are_compacted_with_few_levels(tmp_path: Path, levels: str) -> None:
     options = {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "50", "num-levels": levels}
@@ -187,13 +198,25 @@ def test_buckets_are_compacted_with_few_levels(tmp_path: Path, levels: str) -> N
             writer.commit(number + 1)
     assert content(table) == [("0", "a", 6), ("1", "b", 7), ("2", "a", 8)]
     table.compact()
-    folded: dict[str, int] = {}
-    for row in table.changes(0, max(snapshot.id for snapshot in table.snapshots)).to_pylist():
-        if row["rowkind"] in ("+I", "+U"):
-            folded[row["id"]] = row["v"]
-        else:
-            assert folded.pop(row["id"]) == row["v"], "a delete comes before the new row of its key"
-    assert folded == {"0": 6, "1": 7, "2": 8}
+    assert folded(table) == {"0": 6, "1": 7, "2": 8}
+
+
+def test_a_changelog_has_each_change_while_the_number_of_levels_rises(tmp_path: Path) -> None:
+    """Also deletes, of rows that are on the former top level, or have been on none yet."""
+    options = {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "50"}
+    table = moving_table(tmp_path, **options, **{"num-sorted-run.compaction-trigger": "2"})
+    changes = [("+I", "1", "a", 1), ("+I", "2", "a", 1), ("+I", "3", "b", 1), ("-D", "3", "b", 1), ("+I", "1", "b", 2)]
+    changes += [("-D", "2", "a", 1), ("+I", "3", "a", 3), ("+I", "2", "b", 3)]
+    changes += [("-D", key, partition, 4) for key, partition in zip("123", "bab", strict=True)]
+    for number, (kind, *values) in enumerate(changes):
+        with table.writer("job") as writer:
+            writer.write(rows(table, values), [kind])
+            writer.commit(number + 1)
+        if number % 4 == 2:
+            table.compact(options={"num-levels": str(4 + number)})
+    table.compact(options={"num-levels": "20"})
+    assert folded(table) == {}
+    assert content(table) == []
 
 
 def test_a_key_may_change_its_partition_repeatedly_in_one_batch(tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ OTHER_TESTS = (
     "tests/integration/kafka/test_freshness.py::test_tables_with_a_freshness_have_each_row_once_after_kills",
     "tests/integration/mysql/test_ddl_in_one_batch.py",
     "tests/interop/test_hive_catalog.py::test_descriptions_of_generated_tables_equal_those_of_java",
+    "tests/unit/formats/debezium/test_avro_changes.py::test_rows_of_walked_messages_are_those_of_the_record_path_in_many_messages",
     "tests/unit/formats/layouts/test_layout_rows.py",
     "tests/unit/pipelines/driver/test_batch_freshness.py::test_every_row_is_there_once_after_random_stories",
     "tests/unit/table/meta/test_avro_blocks.py",

@@ -16,6 +16,7 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.table.errors import SnapshotMissing, SnapshotReplaced
 from penstock.table.handle import Table
+from penstock.table.meta.live import live_entries
 from penstock.table.read.change_stream import ChangeStream
 from penstock.table.schema.changes import AddColumn, DropColumn, SetOption
 from penstock.table.schema.schema_files import SchemaFiles
@@ -74,6 +75,21 @@ def test_a_stream_begins_with_the_rows_that_a_changelog_of_other_levels_has_show
         table.refresh().compact()
     assert stream.poll() is None
     assert found == state_of(table)
+
+
+def test_a_stream_of_keys_that_move_begins_with_the_rows_on_the_top_level(tmp_path: Path) -> None:
+    """Compactions of single buckets stop below it, and write no changelog."""
+    options = {"bucket": "-1", "changelog-producer": "full-compaction", "write-only": "true"}
+    table = new_table(tmp_path, COLUMNS, keys=("k",), partitions=("p",), options=options)
+    for number in range(7):
+        put(table.refresh(), ("a", number, "x"))
+    table.refresh().compact(full=False)
+    table = table.refresh()
+    assert {entry.file.level for entry in live_entries(table.store, table.snapshots[-1])} & {1, 2, 3, 4}
+    assert table.system("ro").num_rows == 0
+    changes = ChangeStream(table.store, {}).poll()
+    assert changes is not None
+    assert list(changes.batches) == []
 
 
 def test_a_consumer_keeps_the_rows_that_an_overwrite_removed(tmp_path: Path) -> None:

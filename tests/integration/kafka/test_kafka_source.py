@@ -249,6 +249,26 @@ def test_records_dropped_during_a_read_are_a_gap(broker: Broker, accept_gap: boo
     assert not accept_gap or lost == list(range(lost[0], total - 2))
 
 
+def test_a_record_that_is_damaged_in_the_file_of_the_broker_is_passed_as_the_error_says(broker: Broker) -> None:
+    topic = broker.topic()
+    for number in range(4):
+        broker.send(topic, f"value {number}")
+    kafka = source(broker, topic, accept_gap=True)
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    (file,) = broker.folder.rglob(f"{topic}-0/*.log")
+    content = file.read_bytes()
+    with file.open("r+b") as damaged:
+        damaged.seek(content.index(b"value 1"))
+        damaged.write(b"VALUE")
+    with pytest.raises(SourceError, match="CRC32C") as refused:
+        read(kafka, {}, end)
+    hint = str(refused.value.hint)
+    assert "kafka-delete-records.sh" in hint
+    assert hint.endswith("--accept-gap")
+    broker.drop_before(topic, 2)
+    assert read(kafka, {}, end) == [b"value 2", b"value 3"]
+
+
 def test_a_recreated_topic_is_a_lost_position(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, "1")

@@ -127,7 +127,7 @@ _GARBLED = {KafkaError._BAD_MSG, KafkaError._UNDERFLOW}
 _DAMAGED = (
     "the next attempt reads the data again; if this happens again, check the network and proxies on the way, and the "
     "log files of the broker with  kafka-dump-log.sh --deep-iteration --files <file> . If a file is damaged, make "
-    "another replica the leader; if there is none, delete the records up to the damaged one with "
+    "another replica the leader; without another replica, delete the records up to the damaged one with "
     " kafka-delete-records.sh , and continue with --accept-gap"
 )
 _GRANT = "grant the user of the pipeline the operation {} of the {}, for example with  kafka-acls --add"

@@ -70,6 +70,7 @@ class LookupStep:
 
     def joined(self, change: ChangeBatch, mapping: TypeMapping, zone: str, run: LookupRun) -> ChangeBatch:
         """Return the changes with the columns of the dimension."""
+        self._follow(run)
         fields = self._fields(change)
         if not len(change):
             nothing = pa.schema([pa.field(field.name, pa.string()) for field in fields]).empty_table()
@@ -86,6 +87,13 @@ class LookupStep:
         change = _with_columns(change, fields, rows.rename_columns([name for name, _ in self.columns]))
         # A retract is kept without its columns: the row that it takes away was found before.
         return filtered_by(change, matched | is_retract(change.kinds)) if self.inner else change
+
+    def _follow(self, run: LookupRun) -> None:
+        """Leave a table that had the name when this process opened it, if another one has the name now."""
+        wanted, known = run.snapshots.get(self.table), _open.get(self._key(later=False))
+        # A range at the snapshot of the range before asks the catalog for nothing.
+        if wanted is not None and known is not None and known.place != wanted:
+            self.catalog.follow(self.table)
 
     def _fields(self, change: ChangeBatch) -> list[SourceField]:
         """Return the new columns. ConfigError if the row or the dimension lacks a column, or both have one."""
@@ -180,7 +188,7 @@ class LookupStep:
 
     def _opened(self, *, later: bool) -> Dimension:
         """Return the dimension. This process keeps it open: once for planned snapshots, and once for `later` ones."""
-        key = (self.catalog, self.table, self.on, self.columns, self.partitions, later)
+        key = self._key(later=later)
         dimension = _open.pop(key, None)
         if dimension is None:
             # It imports the reader of tables, which takes half a second, and most pipelines look nothing up.
@@ -192,6 +200,9 @@ class LookupStep:
         while len(_open) > _MOST_OPEN:
             del _open[next(iter(_open))]
         return dimension
+
+    def _key(self, *, later: bool) -> object:
+        return (self.catalog, self._store().paths.root, self.on, self.columns, self.partitions, later)
 
 
 # Worker processes serve many batches, and keep the rows that a dimension has read.

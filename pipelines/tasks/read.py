@@ -74,6 +74,8 @@ class BatchReader:
 
     def _dimensions(self) -> Offsets:
         """Return the newest snapshots of the dimensions, which the rows of the batch are looked up in."""
+        for name in self.mapping.dimensions:
+            self.warehouse.follow(name)
         newest = {name: self.warehouse.store(name).snapshots.latest() for name in self.mapping.dimensions}
         if not newest:
             return {}

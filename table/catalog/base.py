@@ -46,6 +46,11 @@ class CatalogBackend(ABC):
         """Return whether a server has the snapshots of tables, so that they are not made by copying files."""
         return False
 
+    @property
+    def places_by_name(self) -> bool:
+        """Return whether the folder of a table follows from its name, also after it was dropped and created again."""
+        return False
+
     def is_missing(self) -> bool:
         """Return whether there is no catalog at this place. A service that answers is one, even without databases."""
         return False

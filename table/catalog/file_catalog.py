@@ -42,6 +42,10 @@ class FileCatalog(CatalogBackend):
     def longest_name(self) -> int:
         return self._storage.longest_name
 
+    @property
+    def places_by_name(self) -> bool:
+        return True
+
     def is_missing(self) -> bool:
         return not self._storage.list(self._root)
 

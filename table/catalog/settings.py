@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -56,7 +57,7 @@ class CatalogSettings:
 
     def store(self, table: str) -> TableStore:
         """Return the store of a table, which a process opens once; see `opened`."""
-        return _store(self, table)
+        return _store(self, table, _moves[self, table])
 
     def opened(self, table: str) -> TableStore:
         """Open the table as it is now.
@@ -64,6 +65,16 @@ class CatalogSettings:
         `store` may return a cached store from before the table was dropped and created again.
         """
         return self.backend.open(_checked(table), None)
+
+    def follow(self, table: str) -> bool:
+        """Let `store` return another store if another table, in another folder, got the name. Return whether one did.
+
+        A request to the catalog, unless folders follow from names.
+        """
+        if self.backend.places_by_name or self.opened(table).paths.root == self.store(table).paths.root:
+            return False
+        _moves[self, table] += 1
+        return True
 
     def layout(self, table: str, schema_id: int) -> Layout:
         """Return the layout of a table at a version of its schema, which a process reads once."""
@@ -103,8 +114,12 @@ def _backend(settings: CatalogSettings) -> CatalogBackend:
     return open_backend(settings.warehouse, dict(settings.options), Environment())
 
 
+# How often a table's name was found to belong to another table, in another folder.
+_moves: Counter[tuple[CatalogSettings, str]] = Counter()
+
+
 @lru_cache(maxsize=2048)
-def _store(settings: CatalogSettings, table: str) -> TableStore:
+def _store(settings: CatalogSettings, table: str, moves: int) -> TableStore:
     return settings.opened(table)
 
 

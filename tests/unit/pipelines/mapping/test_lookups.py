@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from penstock.table.lookup.matches import LOOKUP
 from penstock.table.schema.changes import AddColumn, RenameColumn, UpdateColumnType
 from tests.here import run
 from tests.invariants import check_invariants
+from tests.rest_server import running
 
 USERS = [("id", "INT NOT NULL"), ("name", "STRING"), ("city", "STRING")]
 ORDERS = [("id", "BIGINT NOT NULL"), ("user_id", "BIGINT"), ("amount", "BIGINT")]
@@ -29,9 +31,10 @@ LOOKUP_USERS: dict[str, Any] = {"table": "dim.users", "on": {"user_id": "id"}, "
 class Lake:
     """A warehouse with orders and users, and a pipeline that adds columns of the users to the orders."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, warehouse: str = "", options: Mapping[str, str] | None = None) -> None:
         self.folder, self.chance = folder, random.Random(3)
-        self.catalog = Catalog(f"{folder}/lake")
+        self.place = {"warehouse": warehouse or f"{folder}/lake", "options": dict(options or {})}
+        self.catalog = Catalog(self.place["warehouse"], self.place["options"])
         for name in ("ods", "dim"):
             self.catalog.create_database(name)
 
@@ -64,7 +67,7 @@ class Lake:
             "pipeline": {"name": "dwd", "checkpoint": f"{self.folder}/checkpoint"},
             "source": {"type": "table", "table": "ods.orders"},
             "transform": [rule],
-            "sink": {"catalog": {"warehouse": f"{self.folder}/lake"}, "database": "dwd", **sink},
+            "sink": {"catalog": self.place, "database": "dwd", **sink},
         }
         run(parsed(description))
 
@@ -140,6 +143,33 @@ def test_a_batch_after_a_rollback_sees_the_snapshot_that_got_the_id(lake: Lake) 
 
 def _die(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metastore", ["filesystem", "rest"])
+def test_a_dimension_replaced_by_another_table_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metastore: str
+) -> None:
+    """A catalog may leave the files of a renamed table where they are: those of the former table went on to be read."""
+    with running(tmp_path / "files") as (_, options):
+        lake = Lake(tmp_path, "lake", options) if metastore == "rest" else Lake(tmp_path)
+        lake.create("dim.users", USERS)
+        lake.create("ods.orders", ORDERS, ())
+        lake.users(*range(30))
+        lake.orders(20, 0)
+        lake.run()
+        # The second run stands for a later batch of the first one.
+        monkeypatch.setattr("penstock.pipelines.job.build.forget_tables", lambda: None)
+        lake.create("dim.built", [*USERS, ("more", "INT")])
+        lake.write("dim.built", [{"id": number, "name": f"new {number}", "city": "n"} for number in range(30)])
+        lake.catalog.rename_table("dim.users", "dim.former")
+        lake.catalog.rename_table("dim.built", "dim.users")
+        lake.orders(20, 20)
+        lake.run()
+        found = [row for row in lake.catalog.table("dwd.orders").scan().to_arrow().to_pylist() if row["id"] >= 20]
+        assert len(found) == 20
+        for row in found:
+            assert row["user_name"] == (None if row["user_id"] is None else f"new {row['user_id']}")
 
 
 def test_expressions_filters_and_keys_use_the_columns_of_a_dimension(lake: Lake) -> None:

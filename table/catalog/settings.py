@@ -129,7 +129,11 @@ def _layout(settings: CatalogSettings, table: str, schema_id: int) -> Layout:
 
 
 def forget_tables() -> None:
-    """Clear the caches: between two runs of one process a table may have been dropped and created again."""
+    """Clear the caches for the next run of the process.
+
+    A table may have been dropped and created again, and the path of a warehouse may be relative to another folder.
+    """
+    _backend.cache_clear()
     _store.cache_clear()
     _layout.cache_clear()
 

@@ -26,6 +26,19 @@ def settings(tmp_path: Path) -> CatalogSettings:
     return CatalogSettings.of(str(tmp_path), {"local.sync": "false"})
 
 
+def test_a_later_run_has_a_relative_warehouse_in_its_own_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relative = CatalogSettings.of("warehouse", {"local.sync": "false"})
+    for run in ("first", "second"):
+        (tmp_path / run).mkdir()
+        monkeypatch.chdir(tmp_path / run)
+        forget_tables()
+        relative.created("shop.orders", FIRST)
+        assert (tmp_path / run / "warehouse/shop.db/orders").is_dir()
+    forget_tables()
+
+
 def test_a_process_opens_the_catalog_and_each_table_once(settings: CatalogSettings) -> None:
     settings.created("shop.orders", FIRST)
     received = pickle.loads(pickle.dumps(settings))

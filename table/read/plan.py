@@ -10,14 +10,13 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.buckets.layout import BucketMode, Layout, keys_move
+from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import DELETION_VECTORS, Bucket, ManifestEntry, ManifestFile
 from penstock.table.meta.live import all_manifests, index_entries, live_entries, manifest_entries, merged
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
-from penstock.table.options.compaction import NUM_LEVELS, NUM_SORTED_RUN_COMPACTION_TRIGGER
 from penstock.table.read.column_conditions import required_values
 from penstock.table.read.pruning import key_facts, partition_facts, possible, value_facts
 from penstock.table.read.splits import Split, VectorPlace, bucket_splits, invisible_level_0, is_settled
@@ -79,7 +78,7 @@ def plan_state(
         return Plan(None, ())
     entries = _entries(store, layout, snapshot, where)
     if keep_levels is not None:
-        entries = _of_levels(layout.schema, entries, keep_levels)
+        entries = _of_levels(entries, keep_levels)
     skip_young = invisible_level_0(layout)
     # Rows in postponed buckets are not visible before a compaction distributes them.
     entries = [
@@ -98,21 +97,22 @@ def plan_state(
     return Plan(snapshot, tuple(splits))
 
 
-def _of_levels(schema: TableSchema, entries: list[ManifestEntry], kept: KeptLevels) -> list[ManifestEntry]:
+def _of_levels(entries: list[ManifestEntry], kept: KeptLevels) -> list[ManifestEntry]:
     """Return the entries of these levels.
 
     The last full compaction of a bucket wrote its highest level with files, which is below the top level if the number
-    of levels was raised since. No later changelog shows these rows again. Where keys move, other compactions may write
-    to lower levels, and only the top level counts.
+    of levels was raised since. Its changelog has shown these rows, and no later one shows them again.
     """
     above = [entry for entry in entries if entry.file.level > 0]
     if kept == "compacted":
         return above
-    least = schema.typed.get(NUM_LEVELS, schema.typed[NUM_SORTED_RUN_COMPACTION_TRIGGER] + 1) - 1
-    highest = {bucket: max(entry.file.level for entry in group) for bucket, group in grouped(above).items()}
-    shown = {bucket for bucket, level in highest.items() if level >= least or not keys_move(schema)}
-    places = [(entry, (entry.partition, entry.bucket)) for entry in above]
-    return [entry for entry, bucket in places if bucket in shown and entry.file.level == highest[bucket]]
+    return [
+        entry
+        for group in grouped(above).values()
+        for highest in [max(entry.file.level for entry in group)]
+        for entry in group
+        if entry.file.level == highest
+    ]
 
 
 def hidden_file(store: TableStore, layout: Layout, snapshot: Snapshot, covers: Callable[[bytes], bool]) -> str | None:

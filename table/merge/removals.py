@@ -10,16 +10,19 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.row_kinds import DELETE
-from penstock.table.merge.key_groups import KeyGroups
+from penstock.table.merge.key_groups import SEQUENCE, KeyGroups
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.values.buffers import rows_at
 
 
-def removals_apart(spec: MergeSpec, groups: KeyGroups) -> tuple[pa.Table | None, KeyGroups]:
+def removals_apart(spec: MergeSpec, groups: KeyGroups, number: int) -> tuple[pa.Table | None, KeyGroups]:
     """Return the last -D row of each key that has later rows, in key order, and the groups without what it removes.
 
     A -D row that is the last row of its key remains alone in its group, with its own sequence fields: a merge would
     make them null, and the row older than any other. None: no key has both.
+
+    The -D rows get the sequence number `number`, the least of the rows that are written together: their file is then
+    older than those with the later rows for all who order files by number, whatever other keys they contain.
     """
     deletes = groups.kinds[groups.order] == DELETE if spec.remove_on_delete else np.zeros(0, np.bool_)
     if len(groups.starts) == len(groups.order) or not deletes.any():
@@ -32,4 +35,9 @@ def removals_apart(spec: MergeSpec, groups: KeyGroups) -> tuple[pa.Table | None,
     starts = np.append(0, np.cumsum(groups.ends - begins))[:-1]
     chosen = groups.order[removed[(removed >= 0) & (removed < last)]]
     rest = KeyGroups(groups.rows, groups.kinds, groups.order[kept], starts)
-    return (rows_at(groups.rows, chosen) if len(chosen) else None), rest
+    return (_numbered(rows_at(groups.rows, chosen), number) if len(chosen) else None), rest
+
+
+def _numbered(rows: pa.Table, number: int) -> pa.Table:
+    numbers = pa.array(np.full(len(rows), number, np.int64))
+    return rows.set_column(rows.column_names.index(SEQUENCE), rows.schema.field(SEQUENCE), numbers)

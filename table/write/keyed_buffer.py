@@ -94,6 +94,10 @@ class KeyedBuffer:
     _batches: list[tuple[pa.RecordBatch, RowKinds]] = field(default_factory=list)
     _buffered: int = 0
     _runs: list[SpilledRun] = field(default_factory=list)
+    _first_sequence: int = field(init=False)  # of the rows that are in no file yet
+
+    def __post_init__(self) -> None:
+        self._first_sequence = self.next_sequence
 
     @property
     def buffered_bytes(self) -> int:
@@ -131,6 +135,7 @@ class KeyedBuffer:
         for run in self._runs:
             self._forget(run)
         self._runs.clear()
+        self._first_sequence = self.next_sequence
 
     def abort(self) -> None:
         """Discard all buffered rows. Files that are finished remain in `new_files` and `changelog_files`."""
@@ -211,7 +216,7 @@ class KeyedBuffer:
             for piece in pieces:
                 if changelog is not None:
                     changelog.write(_ordered(piece))
-                removed, rest = removals_apart(self.merge, piece)
+                removed, rest = removals_apart(self.merge, piece, self._first_sequence)
                 if removed is not None:
                     if removals is None:
                         removals = self.files.open()

@@ -121,3 +121,17 @@ def test_a_delete_has_a_file_of_its_own_only_if_its_key_has_later_rows(tmp_path:
     assert len(files_of(table)) == 1
     write(table, [("-D", 1, None, None, 1), ("+I", 1, "a", 1, 1)])
     assert [file.row_count for file in files_of(table)] == [3, 1, 1]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_key_that_came_back_in_a_commit_keeps_its_new_partition(tmp_path: Path, engine: str) -> None:
+    catalog = Catalog(tmp_path, {"local.sync": "false"})
+    catalog.create_database("d")
+    columns = [("k", "INT NOT NULL"), ("v", "STRING"), ("n", "INT"), ("p", "INT NOT NULL")]
+    table = catalog.create_table(
+        "d.t", columns, primary_keys=["k"], partition_keys=["p"], options=ENGINES[engine] | {"bucket": "-1"}
+    )
+    # The delete of key 2 has a higher number than the row of key 1, which is in the file with the later row of key 2.
+    write(table, [("+I", 1, "a", 1, 0), ("-D", 2, None, None, 0), ("+I", 2, "new", 1, 0)])
+    write(table, [("+I", 2, "newer", 1, 1)])
+    assert [(row["k"], row["p"]) for row in table.scan().to_arrow().sort_by("k").to_pylist()] == [(1, 0), (2, 0)]

@@ -117,13 +117,13 @@ def _views(data: Bytes, start: Int64s, length: Int64s, head: Bytes | None) -> In
 def zigzag_numbers(data: Bytes, places: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     """Return the numbers at these places as Avro encodes them, and where they end.
 
-    The third result are the indexes of those that do not end within ten bytes. Ten bytes must follow each place.
+    The third result contains the indexes of numbers that do not end within ten bytes. Ten bytes must follow each place.
     """
     first = data[places]
     if not len(first) or first.max() < 0x80:
         return _SINGLE[first], places + 1, _NOTHING
     words = at_every_byte(data, "V8")[places].view("<u8")
-    # All bytes of a number except the last have their highest bit set. The lowest one that has not is the end.
+    # All bytes of a number except the last have their highest bit set: the lowest byte without it is the end.
     ends = ~words
     ends &= _MORE
     bits = ends - _ONE

@@ -114,8 +114,8 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
         "rows_of_several_tables": (
             "the messages of a pipeline that writes one table name several source tables; rows with the same key "
             "replace each other",
-            "`kafka-sync-database` writes a table for each source table; `selection: {including-tables: REGEX}` in a file "
-            "chooses source tables",
+            "`kafka-sync-database` writes a table for each source table; `selection: {including-tables: REGEX}` in a "
+            "file chooses source tables",
         ),
         "append_deletes_dropped": (
             "a table without primary key received deletes and old rows of updates, which are dropped",

@@ -1,11 +1,11 @@
-"""Which format a message of JSON resembles: an error about a whole topic of another format names it."""
+"""The format that a JSON message resembles, for errors about topics whose messages have another format."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 
-# Names that messages of a format have, the more special ones first.
+# Names of members that messages of a format have. Formats with more special names come first.
 _MARKS = (
     ("canal-json", {"isDdl", "type", "data"}),
     ("maxwell-json", {"database", "table", "type", "data", "ts"}),
@@ -17,7 +17,7 @@ _MARKS = (
 
 
 def resembled_format(raw: bytes | None) -> str | None:
-    """Return the format that a message has by its names, or None if it has those of no envelope."""
+    """Return the format that a message has by the names of its members, None if no format has these names."""
     try:
         message = json.loads(raw or b"")
     except (ValueError, RecursionError):
@@ -29,6 +29,6 @@ def resembled_format(raw: bytes | None) -> str | None:
     names = {*message, *envelope}
     found = next((name for name, marks in _MARKS if marks <= names), None)
     source = envelope.get("source", message.get("source"))
-    # Of the same envelope, with documents of MongoDB as texts.
+    # debezium-bson has the same envelope, with documents of MongoDB as texts.
     is_of_mongodb = isinstance(source, Mapping) and "collection" in source
     return "debezium-bson" if found == "debezium-json" and is_of_mongodb else found

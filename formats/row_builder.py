@@ -74,7 +74,8 @@ class RowBuilder:
 
     def moves(self, before: Row, after: Row) -> bool:
         """Return whether a watched column differs between the two images."""
-        # An old row that was made of the key and the new row has its other values, of which NaN differs from itself.
+        # An old row that was made of the key and the new row shares its other values with the new row. One
+        # of these may be NaN, which differs from itself.
         pairs = ((before.get(name), after.get(name)) for name in self._watched_of(before, after))
         return any(old is not new and old != new for old, new in pairs)
 

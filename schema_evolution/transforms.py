@@ -105,7 +105,7 @@ class Transform:
     def filters_by_clock(self) -> bool:
         """Return whether the filter depends on the time at which a change is read.
 
-        A filter by the kind of a change is not among them: it decides what happens to deletes.
+        Not if it also depends on the kind of the change: such a filter decides what happens to deletes.
         """
         if self.filter is None:
             return False
@@ -173,8 +173,8 @@ class Transform:
                 # Whether the row was in the table is unknown. Deleting a row that does not exist is harmless.
                 passes = passes | key_only_deletes(change)
             if self.uses_lookups(columns_of(self.filter)) or self.filters_by_clock:
-                # The dimension may have had other values when the row was written, and it was another time. The same
-                # holds for this one.
+                # When the old row was written, the time was another one, and the dimension may have had other values.
+                # The same holds for this one.
                 passes = passes | is_retract(kinds)
             follow_filter(change, passes, kinds, kept)
         keys = [*(self.primary_keys or change.schema.primary_keys), *self.partition_keys]

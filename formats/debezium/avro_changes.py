@@ -1,7 +1,7 @@
 """Changes in Avro messages of one schema: the rows before and after them in columns, as ChangeBatches.
 
-What is odd in any way is not added, but left to the decoder of single records: damaged messages, operations without
-rows, deleted rows that are not in the message, and values that the source did not send.
+Some messages are not added, but left to the decoder of single records: damaged messages, operations without rows,
+ deleted rows that are not in the message, and values that the source did not send.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class AvroChanges:
         DecodedRows(schema, arrays, at, row_kinds, new.astype(np.int32), times).add_to(decoded, self._messages, faults)
 
     def _values(self, at: Int64s, new: Bools) -> Iterator[pa.Array]:
-        """Yield the columns of rows: those of the messages `at`, after the change where `new` says so."""
+        """Yield the columns of rows: those of the messages `at`, where `new` is true after the change, else before."""
         if new.all():
             places = pa.array(self._after.place[at])
             yield from (column.take(places) for column in self._after.columns)

@@ -12,7 +12,7 @@ from penstock.formats.debezium.avro_changes import AvroChanges, chosen
 from penstock.formats.debezium.avro_schema import HEAD_BYTES, Schema
 from penstock.formats.debezium.avro_walk import Node
 
-# Fewer messages of a schema cost more together than one by one, where `bulk_rows` has its default.
+# Fewer messages of a schema are decoded faster one by one, if `bulk_rows` has its default.
 _FEWEST = 40
 # Messages and bytes that are walked at once.
 _MOST, _MOST_BYTES = 20_000, 16 << 20
@@ -38,7 +38,7 @@ def decode_by_schema(
 
 
 def _alike(messages: Messages) -> Iterator[tuple[bytes, bytes | None, Int64s]]:
-    """Yield the heads of values and keys, and the numbers of the messages that have them; not those without value."""
+    """Yield the heads of values and keys, and the numbers of the messages that have both. A message needs a value."""
     values, of_value = _distinct([value and value[:HEAD_BYTES] for value in messages.values])
     keys, of_key = _distinct([key and key[:HEAD_BYTES] for key in messages.keys or [None] * len(messages)])
     pairs = of_value * len(keys) + of_key

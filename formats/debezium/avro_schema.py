@@ -99,7 +99,7 @@ class RecordSchema:
 class Schema:
     """A registered schema, its columns, and the original names of columns that Avro does not allow.
 
-    `node` is for messages that are walked, None if they cannot be.
+    Messages are walked along `node`; None if they cannot be walked.
     """
 
     number: int

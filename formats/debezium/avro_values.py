@@ -20,7 +20,7 @@ _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 # The default context would round to 28 digits.
 _EXACT = Context(prec=1000)
 _NESTED = frozenset({"record", "array", "map"})
-# Carriers of types without a semantic name whose columns are the values themselves, by the type of these.
+# By the type of the values: the Connect types without a semantic name whose columns are the values as they are.
 _UNCHANGED = {pa.bool_(): ("boolean",), pa.binary(): ("bytes",), pa.string(): ("string",)}
 _MEMBER_UNITS = {
     "io.debezium.time.Date": pa.date32(),
@@ -96,7 +96,7 @@ def value_reader(column: AvroColumn) -> Read:
 
 
 def column_of_values(column: AvroColumn, values: pa.Array, faults: Faults) -> pa.Array:
-    """Return the column that `value_reader` makes of values, which are in the type that Avro has them in."""
+    """Return the column that `value_reader` would make of these values, which have the type that Avro gives them."""
     kind = connect_type_of(column.schema)
     if kind is None and is_arrow_value(column.schema):
         return values
@@ -105,7 +105,7 @@ def column_of_values(column: AvroColumn, values: pa.Array, faults: Faults) -> pa
 
 
 def _whole_column(kind: ConnectType, values: pa.Array) -> pa.Array | None:
-    """Return the column if no value has to be looked at alone, else None."""
+    """Return the column, or None if its values have to be converted one by one."""
     stored, name = values.type, kind.name or ""
     if not name and kind.carrier in _UNCHANGED.get(stored, ()):
         return values

@@ -1,10 +1,10 @@
 """The values of Avro messages of one schema, found side by side.
 
-Where an Avro value begins is known only when the one before it was passed. But where each message begins is known, so
-that all messages are walked through at once: a step reads one value of each message, with a few calls of numpy.
+The place of an Avro value is known only after the value before it was read. But the place of each message is known, so
+all messages are walked at once: a step reads one value of each message, with a few calls of numpy.
 
-What a step finds odd, such as a text that is longer than its message, marks the message. Its other values are read
-from whatever bytes follow, and mean nothing.
+If a step finds an invalid value, such as a text that is longer than its message, it marks the message as odd. The other
+values of this message are read from the bytes that follow, and have no meaning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.formats.change import Bools, Int64s
 _WIDTHS = {"float": 4, "double": 8, "boolean": 1}
 _TEXTS, _NUMBERS, _RECORD = frozenset({"string", "bytes"}), frozenset({"int", "long"}), "record"
 _SCALARS = _TEXTS | _NUMBERS | _WIDTHS.keys()
-# Schemas with more values than that are read value by value.
+# Messages with more values than this are read one by one.
 _MOST_VALUES = 5_000
 # The most bytes that a step passes without a look at the end of the message, and bytes that are read at once.
 _STEP, _AHEAD = 12, 32
@@ -152,7 +152,7 @@ class Walk:
 
     def _counted(self, kind: str, at: Int64s, null: Bools | None, walked: _Walked) -> tuple[pa.Array, Int64s]:
         """Return numbers, or texts, whose length is a number in front of them."""
-        # A null has no bytes after its branch. It is read from the zeros behind the messages.
+        # A null has no bytes after its branch: its number or length is read from the zeros after the messages.
         places = at if null is None else np.where(null, self._end, at)
         numbers, ends, endless = zigzag_numbers(self._data, places)
         self.odd[walked.messages[endless]] = True

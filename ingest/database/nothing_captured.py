@@ -1,4 +1,4 @@
-"""The error that nothing of a server is selected or can be captured, with the name that may be meant."""
+"""The error if no table of a server is selected or can be captured, with the name that is probably meant."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def nothing_captured(
 
 
 def no_collection(tables: CapturedTables, seen: Sequence[TableName], hint: str) -> NothingCaptured:
-    """Return the same for a server of collections."""
+    """Return the error for a server with collections."""
     return NothingCaptured(
         "no collection of the server is selected",
         hint=_hint(tables, seen, hint),

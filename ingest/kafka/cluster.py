@@ -45,8 +45,8 @@ Place: TypeAlias = tuple[str, int]  # topic, partition
 _T = TypeVar("_T")
 NO_ID = "A" * 22  # the zeros of an unknown topic id, as its text
 _LOOK_SECONDS = 0.2
-# A new client asks the broker four times in a row, and each answer may take six seconds. With a shorter limit it would
-# ask all of it again with the next client.
+# A new client sends four requests in a row, and each answer may take six seconds. After a shorter limit, the next
+# client would send all of them again.
 FIRST_SECONDS = 1.5 * REQUEST_SECONDS
 _MOST_SECONDS = 3 * REQUEST_SECONDS
 

@@ -112,9 +112,9 @@ def _has_effect(key: str) -> bool | None:
 
 
 def _jdbc_has_effect(name: str) -> bool | None:
-    """Return the same for a property of the JDBC driver, which accepts names in any case.
+    """Return whether a property of the JDBC driver has an effect, None for a misspelt name.
 
-    A misspelt name is refused: the connection would lack a protection that was asked for.
+    The driver accepts names in any case. A misspelt name is refused, because the connection would lack its protection.
     """
     read = [known.lower() for known in _JDBC_READ]
     if name in read:
@@ -152,7 +152,7 @@ def _older_mode(given: Mapping[str, str]) -> str:
 
 
 def _flag(given: Mapping[str, str], name: str, *, unset: bool = False) -> bool:
-    """Return a flag of the driver. Raise ConfigError for a word that it refuses too: a guess could turn TLS off."""
+    """Return a flag of the driver. Raise ConfigError for a word that the driver refuses: a guess could turn TLS off."""
     text = given.get(name.lower())
     if text is None:
         return unset

@@ -24,8 +24,8 @@ NO_TOPIC = (
 ACCEPT_GAP = "use --accept-gap to continue without these messages"
 DAMAGED = (
     "the next attempt reads the messages again; if this happens again, check the network and proxies on the way to the "
-    "broker, and the broker's log. If the entry is damaged where the broker keeps it,  --accept-gap  continues without "
-    "its messages"
+    "broker, and the broker's log. If the entry is damaged on the broker,  --accept-gap  continues without its "
+    "messages"
 )
 _REFUSALS = (pulsar.AuthenticationError, pulsar.AuthorizationError, pulsar.ErrorGettingAuthenticationData)
 _PASSING = (

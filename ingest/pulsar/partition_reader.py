@@ -104,8 +104,8 @@ class PartitionReader:
     def begins_again(self) -> bool:
         """Return whether the messages have to be read again, because some arrived damaged.
 
-        Only if the settings accept a gap: an entry that is damaged each time is then passed over. Otherwise the error
-        is raised, and the next attempt of the whole range reads them again.
+        This is so only if the settings accept a gap: an entry that is damaged in each reading is then passed over.
+        Otherwise the error is raised, and the next attempt reads the whole range again.
         """
         if not self._settings.accept_gap:
             return False

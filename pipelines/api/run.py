@@ -51,7 +51,7 @@ def run_command(
     if _seems_to_need_spark(spec, master, settings or {}):
         first_jvm.start(master, settings or {})
         if mark is not None:
-            mark.note(needed=True)  # now, so that the start after a kill expects it, too
+            mark.note(needed=True)  # not at the end, so that a start after a kill begins with the JVM
     else:
         first_jvm.end()
     first = first_jvm.take()

@@ -171,7 +171,7 @@ def _warn_of_newer_rows(spec: PipelineSpec, tables: list[str]) -> None:
     keyed = {table: schema for table, schema in schemas.items() if schema.primary_keys}
     ordered = [table for table, schema in keyed.items() if schema.typed[SEQUENCE_FIELD] or keeps_versions(schema)]
     if ordered:
-        # They compare a replayed row with the row that they have, and have none of a row that was deleted.
+        # These tables compare a replayed row with its present row, which a deleted row does not have.
         print(
             f"warning: {', '.join(ordered)}: rows that were deleted since may be back. penstock verify  finds them in"
             " the tables of a database, and  --reset TABLE  reads a table again",

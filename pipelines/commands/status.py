@@ -41,7 +41,7 @@ _NOT_WELL = 1  # exit code where the driver failed or died
 
 def command(name: str, words: list[str]) -> int:
     pipeline, flags = _described(name, words)
-    # The help of the command needs neither.
+    # Imported here, because the help of the command needs neither.
     from penstock.pipelines.monitor.owed_partitions import OwedPartitions
     from penstock.settings import seconds
 

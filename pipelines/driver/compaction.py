@@ -38,7 +38,7 @@ SUFFIX = "-compact"  # of the commit user's name
 class DueBucket:
     """A bucket to compact, as it was at one snapshot. `full`: compact all of it into one sorted run.
 
-    `at_once`: a commit waits for it, so that it is not left for the next round.
+    `at_once`: a commit waits for this bucket, so its compaction is not left for the next round.
     """
 
     table: str

@@ -94,8 +94,8 @@ class Maintenance:
 
     def _maintain_when_due(self, table: str) -> None:
         at, last = self._kept.get(table, (float("-inf"), Upkeep()))
-        # At once after a round that its limit has ended: a table with more commits than the limit between two rounds
-        # would grow without end.
+        # A round that reached its limit is followed by the next one at once: otherwise, a table with more commits than
+        # the limit between two rounds would grow without end.
         if last.expired.is_limited or self.clock() - at >= self.maintenance_seconds:
             self._maintain(table)
 

@@ -22,10 +22,10 @@ def buckets_left_waiting(
 ) -> list[DueBucket]:
     """Return the buckets, other than those of these messages, whose compaction was lost or rolled back before.
 
-    The messages of a batch must be committed together with it: see `left_waiting`. Most tables have none.
+    Their compaction must be committed together with the messages: see `left_waiting`. Most tables have no such bucket.
     """
     layout, base = warehouse.layout(table, schema), min((message.base_snapshot for message in messages), default=0)
-    # Asked before the snapshot is read, which costs a request: tables of other kinds never have such buckets.
+    # Checked before the snapshot is read, which costs a request: tables of other kinds never have such buckets.
     if not base or layout.mode is not BucketMode.CROSS_PARTITION:
         return []
     store = warehouse.store(table)

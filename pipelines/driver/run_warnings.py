@@ -55,8 +55,9 @@ class RunWarnings:
                     "event=rows_of_several_tables table=%s sources=%s hint=%s",
                     table,
                     ",".join(".".join(source) for source in sorted(self._sources)[:_NAMED]),
-                    "rows with the same key replace each other. A table for each: kafka-sync-database (no sink: table)."
-                    " One of them, or all as now without this warning: selection: {including-tables: REGEX} in a file",
+                    "rows with the same key replace each other. kafka-sync-database (no sink: table) writes a table for"
+                    " each source table; selection: {including-tables: REGEX} in a file chooses source tables, and ends"
+                    " this warning",
                 )
 
     def _warn_of_deletes(self, report: BatchReport) -> None:

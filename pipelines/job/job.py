@@ -121,7 +121,7 @@ class Job:
     background: BackgroundWork = BackgroundWork()
     readers: int | None = None  # tasks reading at once, to limit the load on the source
     first_look: FirstLook | None = None
-    expects_one_source: bool = False  # of messages that all go to one table
+    expects_one_source: bool = False  # all messages go to one table, and nobody chose their source tables
     passes_places: bool = False  # as the source's connector says; watermarks depend on it
 
     def check_start(self) -> None:

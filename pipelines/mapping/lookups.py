@@ -89,9 +89,9 @@ class LookupStep:
         return filtered_by(change, matched | is_retract(change.kinds)) if self.inner else change
 
     def _follow(self, run: LookupRun) -> None:
-        """Leave a table that had the name when this process opened it, if another one has the name now."""
+        """Leave the table that this process has opened if another table has its name now."""
         wanted, known = run.snapshots.get(self.table), _open.get(self._key(later=False))
-        # A range at the snapshot of the range before asks the catalog for nothing.
+        # The catalog is not asked if the snapshot is that of the range before.
         if wanted is not None and known is not None and known.place != wanted:
             self.catalog.follow(self.table)
 

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 0.005
 _CONNECTION = "_PYSPARK_DRIVER_CONN_INFO_PATH"  # the JVM writes its port and its secret into this file
-# Spark asks the Python of this variable for data sources among the installed packages, and nothing else. A pipeline
-# needs none, and two processes fewer are started if this program does not exist.
+# Spark uses this variable only for the Python that looks for data sources among the installed packages. A pipeline
+# needs none of them: with a program that does not exist, two processes fewer are started.
 _NO_SEARCH = {"PYSPARK_DRIVER_PYTHON": "penstock-needs-no-other-data-sources"}
 _SPARK_VARIABLES = ("SPARK_", "PYSPARK_", "JAVA_", "JDK_")
 

@@ -127,7 +127,7 @@ def find_data_sources(session: SparkSession) -> None:
     """Let Spark look for data sources among the installed packages, which it does before it registers the first one.
 
     It starts processes for that, so it is worth doing while this process is busy otherwise. In a JVM that was started
-    ahead, Spark finds that there is no Python to ask.
+    ahead, Spark finds no Python for it.
     """
     session._jsparkSession.sessionState().dataSourceManager().dataSourceExists("penstock")
 

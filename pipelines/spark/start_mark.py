@@ -51,5 +51,5 @@ def _folder() -> str:
         raise ConfigError(
             "the working directory of this process was deleted",
             directory=os.environ.get("PWD", "unknown"),
-            hint="change to a directory that exists, and start again; if it was made again,  cd  to it once more",
+            hint="change to a directory that exists, and start again; if the directory was created again,  cd  to it",
         ) from None

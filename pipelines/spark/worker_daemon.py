@@ -1,8 +1,8 @@
 """The process from which Spark forks Python workers, with all imports done once and shared by all workers.
 
 Without it every worker spends a second of CPU on this package. No task needs pandas, which Arrow would import at its
-first `pa.array` of a list; whatever imports it gets it. The module must be importable where the executors run, so it is
-the default only for local masters.
+first `pa.array` of a list; code that imports pandas still gets it. The module must be importable where the executors
+run, so it is the default only for local masters.
 """
 
 from __future__ import annotations

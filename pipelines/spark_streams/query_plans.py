@@ -16,7 +16,8 @@ Node: TypeAlias = Any  # a node of a plan, an expression or a list of them, in t
 # A plan, made of the plan of the table's changes and the column with their numbers. If the table has old rows and
 # deletes, these meet conditions that have another result each time.
 Build: TypeAlias = Callable[[Node, Node, bool], Node]
-MOVING = ""  # stands among the columns that a value depends on if it is another one each time, as that of now()
+# Among the columns that a value depends on: the value is another one each time, as that of now().
+MOVING = ""
 _ONCE = "run the query once: SET 'execution.runtime-mode' = 'batch'"
 _AGGREGATES = (
     "write the rows into a table WITH ('merge-engine' = 'aggregation', 'fields.c.aggregate-function' = 'sum'), "

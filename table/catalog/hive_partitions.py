@@ -24,7 +24,7 @@ from penstock.table.values.partition_text import escaped
 log = logging.getLogger(__name__)
 
 _KNOWN_MILLIS = 1_800_000  # as in Java
-_MOST_OF_OTHERS = 100  # snapshots that are read; after more, all partitions are compared
+_MOST_OF_OTHERS = 100  # snapshots of other writers that are read; after more, all partitions are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class HivePartitions:
 
     The first commit of a process compares all partitions, and so does one commit every half hour. Other commits add and
     drop only the partitions that they touch, with one request for all new ones. Partitions that other writers have
-    emptied since the last commit are new ones: these writers dropped them.
+    emptied since the last commit count as new, because those writers dropped them.
     """
 
     metastore: HiveMetastore

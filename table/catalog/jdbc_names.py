@@ -1,8 +1,8 @@
 """The rows of a JDBC catalog: its names, in tables of a database that Java's JdbcCatalog shares.
 
 A database compares texts by a collation. MySQL's usual ones take `orders` and `Orders` for one name, and `cafe` and
-`café`. Folders of tables differ by every byte, so names are compared again here: no statement is run for one name and
-finds the row of another.
+`café`. Folders of tables differ by every byte, so names are compared again here: a statement for one name must not
+change the row of another.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class JdbcNames:
     """The names of the catalog `key`. Paimon's tables are created with the first statement, unless they exist."""
 
     def __init__(self, database: JdbcDatabase, key: str, locks: JdbcLocks | None) -> None:
-        """Use the tables of a database; `locks` are kept in a further one, if there are any."""
+        """Use the tables of a database; `locks`, if there are any, are in a further table."""
         self._database, self._key, self._locks = database, key, locks
         self._prepared, self._preparing = False, threading.Lock()
 
@@ -138,7 +138,7 @@ class JdbcNames:
         self._refuse_alike(name, filter(None, [self._entered(name)]))
 
     def rename_table(self, name: str, new_name: str) -> bool:
-        """Give a table that is there another name; DuplicateRow if there is one of the new name.
+        """Give an existing table another name; DuplicateRow if the new name exists.
 
         Return False if the table was renamed or dropped meanwhile.
         """
@@ -155,7 +155,7 @@ class JdbcNames:
         return False
 
     def delete_table(self, name: str) -> None:
-        """Delete the name of a table, if it is there."""
+        """Delete the name of a table, if the catalog has it."""
         if self.has_table(name):
             with self._session() as session:
                 session.execute(f"DELETE FROM {TABLES} WHERE {_THIS_TABLE}", *self._of(*split_name(name)))

@@ -67,9 +67,9 @@ class CatalogSettings:
         return self.backend.open(_checked(table), None)
 
     def follow(self, table: str) -> bool:
-        """Let `store` return another store if another table, in another folder, got the name. Return whether one did.
+        """Return whether another table, in another folder, has got the name; `store` then returns that table's store.
 
-        A request to the catalog, unless folders follow from names.
+        This costs a request to the catalog, unless folders follow from names.
         """
         if self.backend.places_by_name or self.opened(table).paths.root == self.store(table).paths.root:
             return False

@@ -163,7 +163,7 @@ class _Commit:
 
     def _schema(self, *, first: bool) -> TableSchema:
         """Return the newest schema version."""
-        # A second half follows its first one at once, which has listed the versions.
+        # The first half, just before this one, has listed the versions.
         known = self.store.schemas.last_read() if first and self.store.snapshots.is_second_half else None
         return known if known is not None and self.store.schemas.is_newest(known) else self.store.schema()
 

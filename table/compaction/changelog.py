@@ -72,7 +72,7 @@ def diff(spec: MergeSpec, changes: ChangelogSpec, before: pa.Table, after: pa.Ta
     inserted, deleted = now & ~was, was & ~now
     keep = np.stack([deleted | updated, inserted | updated], axis=1)
     if after is not before:
-        # Rows of `after` are numbered behind those of `before`.
+        # The numbers of the rows of `after` follow those of `before`.
         new = new + len(before)
         before = pa.concat_tables([before, after.select(before.column_names)])
     source = np.stack([old, new], axis=1)[keep]

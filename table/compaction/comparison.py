@@ -96,8 +96,8 @@ class RowComparison:
         if hits is not None and hits.rows is not None and len(hits.rows):
             # Rows that were looked up are older than all rows of the step: they come first, as of the highest level.
             rows = concat_parts(spec, [hits.rows.select(groups.rows.column_names), groups.rows])
-            # Joined once: each of the two fetches below would otherwise join the chunks of every column. More bytes are
-            # not held twice at a time.
+            # Joined once: each of the two fetches below would otherwise join the chunks of every column. Larger tables
+            # are not joined, because they would be in memory twice.
             rows = rows.combine_chunks() if rows.nbytes <= MOST_BYTES else rows
             levels = np.append(np.full(len(hits.rows), self.levels.max_level), levels)
             groups = with_older_rows(spec, groups, rows, hits.probes)
@@ -141,8 +141,8 @@ class RowComparison:
 
     def _diff(self, outcome: Outcome, merged: pa.Table, old: Ints, chosen: Flags) -> pa.Table:
         before = outcome.groups.rows
-        # Rows that no engine made are among the rows before: both are then fetched from one table, without a copy of
-        # the merged rows behind the others.
+        # If the engine made no new rows, the merged rows are among the rows before: all are then fetched from one
+        # table, without a copy of the merged rows.
         after, new = (before, outcome.winners) if outcome.work is None else (merged, np.arange(len(merged)))
         return diff(self.spec.merge, self.spec.changelog, before, after, old[chosen], new[chosen])
 

@@ -90,7 +90,8 @@ class FullCompaction:
 def waiting_buckets(entries: Iterable[ManifestEntry]) -> set[Bucket]:
     """Return the buckets with rows that no full compaction has compacted since they were written.
 
-    They are not on the highest level that has files. Postponed rows are in no bucket, and wait for none.
+    These rows are below the highest level of their bucket with files, or on level 0. Postponed rows are in no bucket,
+    and wait for no compaction.
     """
     levels: dict[Bucket, set[int]] = {}
     for entry in entries:

@@ -108,7 +108,7 @@ class LookupStore:
                 path.unlink(missing_ok=True)
 
     def drop_files(self, files: Container[str]) -> None:
-        """Delete the lookup files named `<file>-<mark>.<anything>` of data files, which are given with their marks."""
+        """Delete the lookup files of data files: `<file>-<mark>.<variant>` for each `<file>-<mark>` in `files`."""
         with os.scandir(self._folder) as found:
             names = {entry.name.rpartition(".")[0] for entry in found}
         self.drop(name for name in names if name.rpartition(".")[0] in files)

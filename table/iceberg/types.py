@@ -53,8 +53,8 @@ def shown_level(schema: TableSchema) -> int:
 def check_shown_level(schema: TableSchema, before: TableSchema) -> None:
     """Raise ConfigError for another number of levels of a table whose files Iceberg shows.
 
-    Files on the former top level would stay in the metadata beside those that replace them, or files of two levels be
-    shown, with two rows of one key.
+    Files on the former top level would stay in the metadata beside those that replace them, or the metadata would have
+    files of two levels, with two rows of one key.
     """
     old, new = shown_level(before), shown_level(schema)
     vectors = before.typed[DELETION_VECTORS_ENABLED] or schema.typed[DELETION_VECTORS_ENABLED]

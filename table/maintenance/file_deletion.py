@@ -50,7 +50,7 @@ class SweepResult:
 class ExpiryResult:
     """The range of expired snapshot ids, from `first` to `end` (exclusive); empty when both are equal.
 
-    `listed` is how many snapshots there were before. `is_limited` if as many expired as a round may: more may be due.
+    `listed` is how many snapshots there were before. `is_limited`: the round reached its limit, so more may be due.
     """
 
     first: int = 0

@@ -16,10 +16,10 @@ from penstock.table.values.buffers import rows_at
 
 
 def removals_apart(spec: MergeSpec, groups: KeyGroups, number: int) -> tuple[pa.Table | None, KeyGroups]:
-    """Return the last -D row of each key that has later rows, in key order, and the groups without what it removes.
+    """Return the last -D row of each key that has later rows, in key order, and the groups without the removed rows.
 
-    A -D row that is the last row of its key remains alone in its group, with its own sequence fields: a merge would
-    make them null, and the row older than any other. None: no key has both.
+    A -D row that is the last row of its key remains alone in its group, with its own sequence fields. A merge would
+    make these null, and the row older than any other. The first result is None if no key has both kinds of rows.
 
     The -D rows get the sequence number `number`, the least of the rows that are written together: their file is then
     older than those with the later rows for all who order files by number, whatever other keys they contain.

@@ -129,9 +129,8 @@ class Levels:
     def shown_level(self) -> int:
         """Return the level whose rows the changelog of full compactions has shown.
 
-        This is the highest level with files: only full compactions, and others of all files, write to the top level,
-        and further ones write below files that are on a higher level. It is below the top level if the number of levels
-        was raised since.
+        This is the highest level with files: only compactions of all files write to the top level, and others write
+        below the highest level with files. That level is below the top level if the number of levels was raised since.
         """
         return self.highest_occupied if self.highest_occupied > 0 else self.max_level
 

@@ -106,7 +106,7 @@ class MergeSpec:
     def delete_removes_key(self) -> bool:
         """Return whether each -D row removes its key, although the engine combines rows.
 
-        With a sequence field, or by a sequence group, one with a smaller sequence than the row of the key does not.
+        With a sequence field or a sequence group, a -D row with a smaller sequence than its key's row removes nothing.
         """
         return self.remove_on_delete and not self.sequence_fields
 

@@ -25,8 +25,8 @@ _READ_ONE_BY_ONE = 50
 class HintedFolder:
     """The numbered files of a folder, found by hints.
 
-    Every hint is verified against the files. A wrong, missing or truncated hint only costs a listing. `unwritten` takes
-    the place of the hint LATEST if that is yet to be written.
+    Every hint is verified against the files. A wrong, missing or truncated hint only costs a listing. `unwritten` is
+    used instead of the hint LATEST as long as that hint is not written.
     """
 
     storage: Storage
@@ -142,8 +142,8 @@ class SnapshotFiles:
     def for_two_halves(self) -> SnapshotFiles:
         """Return these files for a commit of two snapshots, of which only the second writes the hint LATEST.
 
-        `settle_hint` has to follow, in case that there is no second one. In between the hint is one behind, as after a
-        crash between a snapshot and its hint.
+        Call `settle_hint` at the end, which writes the hint if there is no second snapshot. In between the hint is one
+        behind, as after a crash between a snapshot and its hint.
         """
         files = copy(self)
         files._is_first_half = True

@@ -181,7 +181,7 @@ class TableWriter:
         return self._routes.with_index(messages)
 
     def _left_waiting(self) -> set[Bucket]:
-        """Return the buckets with rows whose compaction was lost before, and which this commit makes up for."""
+        """Return the buckets whose compaction was lost earlier: this commit compacts them."""
         return left_waiting(self.store, self.layout, self._state.snapshot)
 
     def _due_in_full(self, identifier: int | None) -> set[Bucket]:

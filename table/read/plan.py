@@ -27,7 +27,8 @@ from penstock.table.values.hashing import bucket_of, hash_rows
 from penstock.table.values.html import rows_html
 from penstock.table.values.types import Field
 
-# The files of a table with keys that a plan has: above level 0, or those of the last full compaction of their bucket.
+# Which files of a table with keys a plan contains: those above level 0, or those of the last full compaction of their
+# bucket.
 KeptLevels: TypeAlias = Literal["compacted", "fully-compacted"]
 
 

@@ -135,7 +135,7 @@ def patterns(page: Path) -> Iterator[tuple[str, str]]:
 
 
 def test_patterns_of_examples_match_a_table() -> None:
-    """An example that no test runs has misspelt rules otherwise, which have no effect."""
+    """Otherwise an example that no test runs could have misspelt rules, which have no effect."""
     found = [pair for page in PAGES for pair in patterns(page)]
     assert len(found) > 5
     unmet = [pair for pair in found if not any(TablePattern.of(pair[1]).regex.fullmatch(name) for name in _TABLES)]

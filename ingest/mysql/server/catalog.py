@@ -54,7 +54,7 @@ def list_tables(connection: Connection, kinds: Sequence[str] = (BASE_TABLE,)) ->
         # TABLE_CONSTRAINTS would be simpler, but MariaDB hides it from users who have only SELECT.
         " LEFT JOIN information_schema.KEY_COLUMN_USAGE k ON k.TABLE_SCHEMA = t.TABLE_SCHEMA"
         " AND k.TABLE_NAME = t.TABLE_NAME AND k.CONSTRAINT_NAME = 'PRIMARY' AND k.ORDINAL_POSITION = 1"
-        # MariaDB takes names that differ in case only for one, although they are names of different tables.
+        # MariaDB compares names here without case, although names that differ in case only are different tables.
         " AND (@@GLOBAL.lower_case_table_names > 0 OR (CAST(k.TABLE_SCHEMA AS BINARY) = CAST(t.TABLE_SCHEMA AS BINARY)"
         " AND CAST(k.TABLE_NAME AS BINARY) = CAST(t.TABLE_NAME AS BINARY)))"
         f" WHERE t.TABLE_TYPE IN ({types}) AND t.TABLE_SCHEMA NOT IN ({marks})"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _FOREIGN_KEY = re.compile(r"CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY .*\)((?: ON (?:DELETE|UPDATE) [A-Z ]+?)*),?\n")
 
-# Columns of each table of the information schema. MariaDB takes names there that differ in case only for one.
+# Columns of each table in the information schema, where MariaDB compares names without case.
 _COLUMNS = "MIN(TABLE_SCHEMA), MIN(TABLE_NAME), GROUP_CONCAT(COLUMN_NAME)"
 _TABLE = "CAST(TABLE_SCHEMA AS BINARY), CAST(TABLE_NAME AS BINARY)"
 

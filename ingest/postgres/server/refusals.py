@@ -24,7 +24,7 @@ _NO_TICKET = (
     "the login is by Kerberos: klist shows whether there is a valid ticket for the user wherever the pipeline reads "
     "(KRB5CCNAME), kinit gets one; krbsrvname in a service of libpq, or PGKRBSRVNAME, sets the name of the server"
 )
-# MIT Kerberos of the client, about an answer of the server: the reason stays in the log of the server.
+# MIT Kerberos at the client has this text for a refusal by the server, whose log alone contains the reason.
 _SERVER_WITHOUT_REASON = "Generic error (see e-text)"
 _SERVER_CANNOT_CHECK = (
     "the server cannot check tickets of Kerberos, and its log has the reason: often it cannot read its key file "

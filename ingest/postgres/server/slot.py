@@ -94,7 +94,7 @@ def create_slot(connection: PgConnection, slot: str, *, failover: bool) -> SlotF
 LOST = "lost"
 
 
-# To a new pipeline, which has not created the slot.
+# The advice for a new pipeline that finds a slot which it has not created.
 OTHERS_SLOT = (
     "the new pipeline reads the log from this position; set a different slot.name if another pipeline or tool reads the"
     " slot, because each loses the changes that the other has confirmed"

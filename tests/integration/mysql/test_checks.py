@@ -210,7 +210,7 @@ def test_an_unknown_character_set_is_reported_with_its_columns(
 def test_each_of_the_tables_whose_names_differ_in_case_only_is_checked(
     server: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MariaDB's information schema takes their names for one, so that one of them was not checked."""
+    """MariaDB's information schema takes such names for one, so that only one of the tables was checked."""
     monkeypatch.setattr(table_checks, "charset_named", lambda name: None if name == "gbk" else charset_named(name))
     names = ["Orders", "orders", "ORDERS"]
     for name in names:

@@ -289,7 +289,7 @@ def test_skipped_messages_are_counted_by_kind(shop: Shop, caplog: pytest.LogCapt
 def test_messages_of_several_tables_for_one_are_named_once(
     shop: Shop, caplog: pytest.LogCaptureFixture, chosen: dict[str, str], *, is_named: bool
 ) -> None:
-    """Rows with the same key replace each other: two tables of 20 rows were one of 20, without a line."""
+    """Rows with the same key replace each other: two tables of 20 rows became one of 20, without a warning."""
     for number, name in enumerate(("o", "p", "o", "p")):
         shop.put(f"{number}.json", insert(name, {"id": 1, "v": name}))
     with caplog.at_level(logging.WARNING):

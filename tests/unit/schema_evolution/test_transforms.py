@@ -274,7 +274,7 @@ def test_columns_of_lookups_are_needed_and_those_that_they_add_are_known() -> No
     ("filter_", "projection"), [("q > unix_timestamp()", None), ("q > t", "*, unix_timestamp() as t")]
 )
 def test_old_rows_and_deletes_pass_a_filter_by_the_time(filter_: str, projection: str | None) -> None:
-    """The row passed when it was written, and the time of its update or delete does not say so."""
+    """The row passed the filter when it was written, which the time of its update or delete does not show."""
     transform = Transform.of("shop.orders", projection, filter_)
     assert rows_of(applied(transform, UPDATES)) == [
         (UPDATE_BEFORE, "1"),

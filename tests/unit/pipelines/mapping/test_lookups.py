@@ -150,7 +150,7 @@ def _die(*_: object, **__: object) -> None:
 def test_a_dimension_replaced_by_another_table_is_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metastore: str
 ) -> None:
-    """A catalog may leave the files of a renamed table where they are: those of the former table went on to be read."""
+    """A catalog may leave the files of a renamed table in their folder: the pipeline still read these files."""
     with running(tmp_path / "files") as (_, options):
         lake = Lake(tmp_path, "lake", options) if metastore == "rest" else Lake(tmp_path)
         lake.create("dim.users", USERS)

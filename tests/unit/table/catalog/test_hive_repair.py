@@ -59,7 +59,7 @@ class Partitioned(Metastore):
 
 
 class Requests:
-    """Counts requests. The one of number `fails_at` has no answer: it is lost, or it is `done` and its answer is."""
+    """Counts requests. The request `fails_at` has no answer: the request is lost, or, if it is `done`, its answer."""
 
     def __init__(self, fails_at: int = 0, *, done: bool = False) -> None:
         self.count, self.fails_at, self.done = 0, fails_at, done

@@ -253,7 +253,7 @@ def test_a_name_that_is_alike_for_the_database_is_another_table(alike: penstock.
 
 
 def test_a_name_that_is_alike_for_the_database_is_refused(alike: penstock.Catalog, tmp_path: Path) -> None:
-    """The row of the existing table would stand for both, and be deleted with either."""
+    """The two tables would share the row of the existing one, which would be deleted with either."""
     alike.create_table("shop.sales", COLUMNS)
     with sqlite3.connect(tmp_path / "names.db") as names:
         names.execute("UPDATE paimon_tables SET table_name = 'Orders' WHERE table_name = 'orders'")

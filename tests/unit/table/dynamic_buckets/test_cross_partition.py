@@ -178,7 +178,7 @@ def test_a_compaction_of_a_partition_without_waiting_rows_leaves_those_of_others
 
 
 def folded(table: Table) -> dict[str, int]:
-    """Return the values by key to which the changelog leads."""
+    """Return the values by key after all changes of the changelog."""
     found: dict[str, int] = {}
     for row in table.changes(0, max(snapshot.id for snapshot in table.snapshots)).to_pylist():
         if row["rowkind"] in ("+I", "+U"):
@@ -360,7 +360,7 @@ def test_a_late_delete_of_a_row_with_a_sequence_leaves_the_key_in_its_partition(
 def test_keys_that_moved_away_and_back_stay_in_their_bucket_while_their_rows_wait(
     tmp_path: Path, keys_folder: Path, order: str
 ) -> None:
-    """The place that they left last is read before or after the one that they have."""
+    """The index reads the partition that the keys left last before or after the one that they are in."""
     options = {"deletion-vectors.enabled": "true", "write-only": "true", "dynamic-bucket.target-row-num": "1"}
     table = moving_table(tmp_path, **options)
     for partition in order:

@@ -47,7 +47,7 @@ def test_a_commit_expires_snapshots_by_its_options(tmp_path: Path) -> None:
 
 
 def test_a_compaction_expires_all_that_write_only_jobs_left(tmp_path: Path) -> None:
-    """They may commit more often between two compactions than snapshots expire in a round."""
+    """Such jobs may commit more often between two compactions than snapshots expire in a round."""
     limits = {"snapshot__num_retained__max": "1", "snapshot__num_retained__min": "1", "snapshot__expire__limit": "2"}
     table = filled(tmp_path, 8, write_only="true", **limits)
     assert len(table.snapshots) == 8

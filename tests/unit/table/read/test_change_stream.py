@@ -56,7 +56,7 @@ def state_of(table: Table) -> State:
 
 @pytest.mark.parametrize("trigger", ["9", "2"])
 def test_a_stream_begins_with_the_rows_that_a_changelog_of_other_levels_has_shown(tmp_path: Path, trigger: str) -> None:
-    """They are below the top level after the number of levels was raised, and no later changelog shows them again."""
+    """These rows are below the top level after the number of levels was raised. No later changelog shows them again."""
     options = {"bucket": "1", "changelog-producer": "full-compaction", "write-only": "true"}
     table = new_table(tmp_path, COLUMNS, keys=("p", "k"), options=options)
     put(table, ("a", 1, "x"), ("a", 2, "x"))

@@ -27,7 +27,7 @@ REFUSED = {
     "types_append_orc", "types_append_parquet", "types_pk_avro", "types_pk_orc", "types_pk_parquet",
 }  # fmt: skip
 OTHER_ROWS = {"codecs_orc", "dv_orc", "evolve_pk_orc", "merge_agg_lookup_levels"}
-# The same of pypaimon-rust.
+# The same for pypaimon-rust.
 REFUSED_BY_RUST = {
     "append_row_tracking", "codecs_orc", "dv_orc", "evolve_pk_orc", "layout_manifest_orc", "part_float_decimal",
     "types_append_orc", "types_pk_orc",
@@ -59,7 +59,7 @@ def test_pypaimon_rust_gives_the_newest_rows_of_the_tables_that_it_can_read(suit
     lake.mkdir(parents=True)
 
     def read(case: str) -> pa.Table:
-        # It opens tables of a warehouse by their names.
+        # pypaimon-rust opens tables of a warehouse by their names.
         (lake / case).symlink_to(suite / case / "table")
         return rust.read(lake / case)
 

@@ -81,7 +81,7 @@ def sample(leader: int, warehouse: Path, began: float) -> Sample:
 def test_memory_does_not_grow_in_a_long_run_with_killed_workers(broker: Broker, tmp_path: Path) -> None:
     bank = Bank(broker, tmp_path)
     bank.send(300)
-    # Without it, nobody merges the small files of the table without a key.
+    # Without this option, nobody merges the small files of the table without a key.
     driver, samples, killed = bank.start("none", 1, "--compaction", "background"), [], 0
     try:
         bank.wait_until(lambda: bank.has_snapshot(1) or driver.poll() is not None)
@@ -104,7 +104,7 @@ def test_memory_does_not_grow_in_a_long_run_with_killed_workers(broker: Broker, 
                     file.write(json.dumps({**asdict(samples[-1]), "killed": killed}) + "\n")
     finally:
         end(driver)
-    # On a slow machine the load was more than the driver could take, and the rest is as long as the run.
+    # On a slow machine the load was more than the driver could process, and the rest takes as long as the run.
     assert bank.run(seconds=240 + MINUTES * 60) == 0, bank.log()
     bank.check_whole()
     assert killed or MINUTES * 60 <= KILL_SECONDS, "no worker was found that could be killed"

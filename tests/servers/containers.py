@@ -6,8 +6,8 @@
 | mariadb | mariadb:10.6, mariadb:12 and others of the official image |
 | mongodb | mongo:7, mongo:8 and others of the official image: a replica set of one |
 
-Options and users are those of the scripts beside this module, and so is what `kill` and `stop` do. Data live in the
-container. testcontainers removes the containers of a run that was killed; for that it starts a container of its own,
+Options, users and the effects of `kill` and `stop` are those of the scripts beside this module. Data are in the
+container. A further container of testcontainers removes the containers of a run that was killed,
 unless `TESTCONTAINERS_RYUK_DISABLED=true` is set.
 """
 

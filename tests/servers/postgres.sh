@@ -58,7 +58,7 @@ PY
 
 run() {   # DATADIR PORT [-c a=b]
     local dir=$1 port=$2; shift 2
-    # A temporary folder that its user may write to: Kerberos keeps the tickets it has seen there, and refuses all without it.
+    # A temporary folder that its user may write to: Kerberos keeps seen tickets there, and refuses all tickets without it.
     TMPDIR=$dir as "$BIN/pg_ctl" -D "$dir/data" -l "$dir/postgres.log" -w -t 200 -o "-p $port -h 127.0.0.1 -k '$dir' -c wal_level=logical \
         -c max_wal_senders=20 -c max_replication_slots=20 -c fsync=off -c full_page_writes=off $*" start >/dev/null
 }

@@ -33,9 +33,9 @@ def create_bucket(endpoint: str, name: str = BUCKET) -> Any:
 
 
 class Failing:
-    """Objects of moto. Every request of a number that `every` divides fails, unless it is 0.
+    """Objects of moto. Every request whose number is a multiple of `every` fails, unless `every` is 0.
 
-    It is answered 503 and has no effect; with `late` it takes effect, and its answer is 500.
+    Such a request is answered 503 and has no effect; with `late` it takes effect, and the answer is 500.
     """
 
     def __init__(self) -> None:

@@ -242,7 +242,7 @@ class SimStore:
 
     @contextlib.contextmanager
     def threads_take_turns(self) -> Iterator[None]:
-        """Let other threads than the present one use the store inside, one after the other."""
+        """Let other threads use the store within this block, one after the other."""
         thread, self._thread = self._thread, None
         try:
             yield

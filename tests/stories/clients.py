@@ -1,6 +1,6 @@
 """Steps of further clients of the table: statements of SQL, a reader of its changes, and reads that fall back.
 
-A sixth of the stories has them. They are drawn apart, so that the other steps of a seed stay as they were.
+A sixth of the stories has these steps. They are drawn separately, so that the other steps of a seed do not change.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def client_steps(
             {"op": "consume", "most": draw.choice((None, None, 1, 2)), "options": ["consumer-id"]}
             for _ in range(draw.choice((2, 4, 6)))
         ]
-        # What it has read is undone, and it must read what comes instead.
+        # The changes that it has read are undone, and it must read those that replace them.
         further += [
             {"op": "rollback", "which": draw.randrange(100), "to": "snapshot"} for _ in range(draw.choice((0, 1, 2)))
         ]
@@ -52,5 +52,5 @@ def _beside(draw: random.Random, step: Step, keys: Sequence[str], partitions: Se
     """Let another process run a statement while some of the writes are under way."""
     if step["op"] != "write" or "branch" in step or draw.random() < 0.8:
         return step
-    # It acts from begin to end at one of the operations of the write, as what it reads would depend on the operation.
+    # The statement runs as a whole at one operation of the write: otherwise its rows would depend on the operation.
     return {"op": "meanwhile", "step": step, "at": draw.randrange(1, 16), "other": statement(draw, keys, partitions)}

@@ -168,7 +168,7 @@ class Performance:
         return step
 
     def _lacks_waiting_rows(self, step: Step) -> bool:
-        """Return whether the step leaves rows as they are that wait for a compaction: statements compact them first."""
+        """Return whether the step does not compact rows that wait for a compaction: statements compact them first."""
         return step["op"] in {"delete", "rescale"} or (step["op"] == "sql" and self.story.options.get("bucket") == "-2")
 
     def _fallback_branch(self, step: Step) -> Step | None:
@@ -332,7 +332,7 @@ class Performance:
             actor = self._actor("main" if step.get("twins") else "other", number)
             acted = other
             if self._lacks_waiting_rows(other) and not self._is_shown(None):
-                # The first step has committed rows that wait for a compaction: it would not see them.
+                # The first step has committed rows that wait for a compaction: the statement would not see them.
                 acted = {"op": "compact", "full": True}
             actor.perform(bare(acted), number, self._is_done)
             actors.append((actor, acted))
@@ -351,7 +351,7 @@ class Performance:
         if len(actors) < 2 and other is not None:
             act()
         if step.get("twins"):  # one of them commits, and the other finds that out or is refused
-            users = set[str]().union(*(actor.users for actor, _ in actors))  # also those of their maintenance
+            users = set[str]().union(*(actor.users for actor, _ in actors))  # with those of maintenance
             actors = [next((pair for pair in actors if pair[0].refused is None), actors[0])]
             actors[0][0].users |= users
             assert actors[0][0].refused is None, f"both drivers were refused: {actors[0][0].refused}"

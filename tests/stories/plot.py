@@ -320,7 +320,7 @@ def story_of(seed: int, *, further: bool = True) -> Story:
     if further:
         steps = further_steps(seed, steps, keys, partitioned)
     if by_clock is not None:
-        steps = [step for step in steps if step["op"] != "look"]  # it may find rows that have expired, or not
+        steps = [step for step in steps if step["op"] != "look"]  # a look may find expired rows, or not
     if wide is not None:
         steps = wider_steps(seed, steps, keyed=keyed)
     if further and has_clients(seed):

@@ -1,6 +1,6 @@
 """UPDATE, DELETE and MERGE as statements of SQL, and what they do to the rows of the model.
 
-Each sets values that it names, so that a statement which is repeated after a lost answer changes nothing more.
+Each statement sets fixed values: repeated after a lost answer, it changes nothing more.
 """
 
 from __future__ import annotations

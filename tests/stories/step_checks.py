@@ -30,7 +30,7 @@ from tests.stories.timed import Lasting
 Lines = dict[str | None, Line]
 Named = list[tuple[str, int | None]]
 Reached = tuple[str, TableStore, Snapshot]
-# Of snapshots, not of their files.
+# Rules of snapshots, not of their files.
 RULES = (metadata.counts_add_up, metadata.schemas_exist, metadata.indexes_point_to_live_files)
 
 
@@ -53,7 +53,7 @@ class Part(View):
 class StepChecks:
     """The checks of one story.
 
-    They have caches of their own and let no time pass, so that a story is the same with and without them.
+    The checks have separate caches and let no time pass, so that a story is the same with and without them.
     """
 
     disk: Disk
@@ -100,7 +100,7 @@ class StepChecks:
             raise Broken("\n".join([f"{store.name} is broken:", *wrong]))
 
     def _missing(self, view: View, reached: Iterable[Reached]) -> Iterator[str]:
-        """Yield what I2 says of the snapshots that name a file which is not there as they say."""
+        """Yield the violations of I2: snapshots that name a file which does not exist, or has another size."""
         for item in reached:
             if not self._is_whole(item):
                 yield from metadata.named_files_exist(Part(view.store, (), self._reads, (item,)))
@@ -123,7 +123,7 @@ class StepChecks:
 
 
 def key_of(item: Reached) -> tuple[object, ...]:
-    """Return what stands for a snapshot: ids are assigned again, and names of files are not."""
+    """Return a key for a snapshot: ids are assigned again, and names of files are not."""
     name, store, snapshot = item
     return name.startswith("tag"), store.paths.branch, snapshot.id, snapshot.delta_manifest_list
 
@@ -137,7 +137,7 @@ def check_tags(store: TableStore, line: Line) -> dict[str, Snapshot]:
 
 @contextmanager
 def standing(clock: SimClock) -> Iterator[None]:
-    """Let no time pass inside."""
+    """Let no time pass within this block."""
     now = clock.millis
     try:
         yield

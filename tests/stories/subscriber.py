@@ -1,6 +1,6 @@
 """A reader of a table's changes with a consumer id: it must get each change once, whatever happens to the table.
 
-It starts again at each step. Where it stops in the middle, the next one gets the snapshot again that it had not done.
+The reader starts again at each step. If it stopped in the middle of a snapshot, the next one gets this snapshot again.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Subscriber:
     """What the reader has got. `next` is the snapshot that it reads next, None before its first one."""
 
     next: int | None = None
-    # The rows that its changes lead to after each snapshot; None where they do not tell.
+    # The rows of the table by the changes up to each snapshot; None if the changes do not show them.
     states: dict[int, dict[Row, Row] | None] = field(default_factory=dict)
     columns: list[str] = field(default_factory=list)
-    may_be_lost: bool = False  # by a fast-forward to a branch that begins after the place of the reader
+    may_be_lost: bool = False  # changes, by a fast-forward to a branch that begins after the place of the reader
 
     def rolled_back(self, target: int) -> None:
         if self.next is not None:
@@ -53,7 +53,7 @@ class Subscriber:
         try:
             for changes in table.follow(consumer_id=NAME, until=latest.id):
                 if len(got) == step["most"]:
-                    self.next = changes.snapshot  # begun, and not done
+                    self.next = changes.snapshot  # this snapshot was begun, and not done
                     break
                 got[changes.snapshot] = changes.rows
             else:

@@ -36,7 +36,7 @@ def test_a_fault_that_the_next_step_heals_is_found(thorough: bool) -> None:
         Healed(STORY, thorough=thorough).run()
 
 
-def test_a_check_at_the_end_alone_does_not_find_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_at_the_end_alone_does_not_find_the_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StepChecks, "check", lambda *_: None)
     Healed(STORY).run()
 

@@ -56,7 +56,7 @@ class Timed:
 
     options: dict[str, str]
     columns: list[Column]
-    days: int = 0  # that have passed
+    days: int = 0  # days that have passed
     weights: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -99,7 +99,7 @@ def timed(seed: int, kind: str, options: Mapping[str, str], columns: Sequence[Co
         made.options[TAGS] = draw.choice(("process-time", "process-time", "batch"))
         made.options |= _some(draw, TAG_OPTIONS)
         if made.options[TAGS] == "batch":
-            made.options.pop("tag.num-retained-max", None)  # it counts the tags of users, too
+            made.options.pop("tag.num-retained-max", None)  # this limit counts the tags of users, too
     return made
 
 

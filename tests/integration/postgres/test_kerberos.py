@@ -123,9 +123,9 @@ def test_the_ticket_of_another_user_is_refused_at_once(
 
 
 def test_the_server_may_write_to_its_temporary_folder(server: PgPlayground) -> None:
-    """Kerberos keeps the tickets that a server has seen there, and accepts none without it.
+    """Kerberos keeps the tickets that a server has seen in this folder, and accepts no ticket without it.
 
-    The temporary folder of a test process with others beside it is its own, and the server has another user.
+    Test processes that run at the same time have separate temporary folders, and the server has another user.
     """
     data = Path(server.run("SHOW data_directory"))
     leader = int((data / "postmaster.pid").read_text().splitlines()[0])

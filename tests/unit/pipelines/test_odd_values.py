@@ -286,7 +286,7 @@ def test_skipped_messages_are_counted_by_kind(shop: Shop, caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize(("chosen", "is_named"), [({}, True), ({"including-tables": "o|p"}, False)])
-def test_messages_of_several_tables_for_one_are_named_once(
+def test_several_source_tables_in_the_messages_for_one_target_are_named_once(
     shop: Shop, caplog: pytest.LogCaptureFixture, chosen: dict[str, str], *, is_named: bool
 ) -> None:
     """Rows with the same key replace each other: two tables of 20 rows became one of 20, without a warning."""

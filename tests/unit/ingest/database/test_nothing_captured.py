@@ -25,13 +25,13 @@ def selected(databases: str = ".*", tables: str = ".*", names: tuple[str, ...] =
         (selected(names=("shop.zzz", "shp.users")), "shop.users"),
     ],
 )
-def test_the_nearest_name_is_the_beginning_of_the_hint(given: CapturedTables, meant: str) -> None:
+def test_the_hint_begins_with_the_nearest_name(given: CapturedTables, meant: str) -> None:
     error = nothing_captured(given, SEEN, [], "names are regular expressions")
     assert error.hint == f"did you mean {meant}? names are regular expressions"
 
 
 @pytest.mark.parametrize("given", [selected("warehouse"), selected("shop", "t_[0-9]+"), selected()])
-def test_names_that_are_not_similar_are_no_hint(given: CapturedTables) -> None:
+def test_names_that_are_not_similar_are_not_suggested(given: CapturedTables) -> None:
     assert nothing_captured(given, SEEN, [], "grant SELECT").hint == "grant SELECT"
 
 

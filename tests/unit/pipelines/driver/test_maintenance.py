@@ -38,7 +38,7 @@ def left(table: Table) -> int:
     return len(table.snapshots)
 
 
-def test_a_table_with_more_to_expire_than_a_round_may_has_the_next_round_at_once(table: Table, tmp_path: Path) -> None:
+def test_a_table_with_more_to_expire_than_the_limit_has_the_next_round_at_once(table: Table, tmp_path: Path) -> None:
     """With a commit a second, a minute adds 60 snapshots; 50 of them expired, so that their number grew without end."""
     now = 0.0
     care = Maintenance(CatalogSettings.of(str(tmp_path), {}), lambda: ["ods.t"], lambda: "job", clock=lambda: now)

@@ -232,7 +232,7 @@ def test_an_aggregate_that_ignores_old_rows_accepts_them_beside_a_quality_rule(s
 
 @pytest.mark.parametrize("exists", [False, True])
 @pytest.mark.parametrize("mask", ["keep-first(1)", "redact", "replace(x)", "null"])
-def test_a_mask_that_makes_keys_alike_is_refused(shop: Shop, mask: str, exists: bool) -> None:
+def test_a_mask_that_makes_different_keys_equal_is_refused(shop: Shop, mask: str, exists: bool) -> None:
     rows = [{"id": 11, "name": "a"}, {"id": 12, "name": "b"}]
     shop.put("1.json", *(insert("orders", row) for row in rows))
     rule: dict[str, Any] = {"source-table": "shop.orders", "projection": "cast(id as string) as id, name"}
@@ -246,7 +246,7 @@ def test_a_mask_that_makes_keys_alike_is_refused(shop: Shop, mask: str, exists: 
         assert len({row["id"] for row in shop.rows("orders")}) == 2
 
 
-def test_a_mask_may_make_the_keys_of_an_aggregate_alike(shop: Shop) -> None:
+def test_a_mask_may_make_the_keys_of_an_aggregate_equal(shop: Shop) -> None:
     options = {"merge-engine": "aggregation", "fields.q1.aggregate-function": "sum", "bucket": "1"}
     rule = {"source-table": "shop.orders", "projection": "name, q1", "primary-keys": ["name"]}
     shop.put("1.json", *(insert("orders", {"id": n, "name": f"a{n}", "q1": n}) for n in (1, 2)))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# As Spark runs the module, but for the loop that forks workers.
+# This runs the module as Spark does, without the loop that forks workers.
 DAEMON = """
 import runpy, sys
 import pyspark.daemon

@@ -38,7 +38,7 @@ class Partitioned(Metastore):
         self.partitions: dict[str, set[str]] = {}
 
     def alter(self, database: str, table: str, described: Any) -> None:
-        # In one step, unlike that of the parent: it is one request.
+        # In one step, unlike the method of the parent: this is one request.
         self.entries[f"{database}.{table}"] = described
 
     def partition_names(self, database: str, table: str) -> set[str]:

@@ -392,7 +392,7 @@ def test_keys_in_two_partitions_are_counted(
     write(table, ("1", "a", 1), ("2", "a", 1))
     shutil.rmtree(keys_folder, ignore_errors=True)
     with pytest.MonkeyPatch.context() as patch:
-        # As a program writes that knows no keys of other partitions.
+        # A program that knows no keys of other partitions writes so.
         patch.setattr(KeyPlacer, "_known", lambda _, keys: np.full(len(keys.high), UNKNOWN, np.int64))
         write(table, ("1", "b", 2), ("1", "c", 2), ("2", "c", 2))
     shutil.rmtree(keys_folder, ignore_errors=True)

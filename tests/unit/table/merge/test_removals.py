@@ -115,7 +115,7 @@ def test_the_last_delete_of_a_commit_keeps_its_sequence(tmp_path: Path, engine: 
     assert rows_of(table) == {}
 
 
-def test_a_delete_has_a_file_of_its_own_only_if_its_key_has_later_rows(tmp_path: Path) -> None:
+def test_a_delete_is_in_a_separate_file_only_if_its_key_has_later_rows(tmp_path: Path) -> None:
     table = created(tmp_path, ENGINES["partial-update"] | WAYS["plain"] | {"write-only": "true"})
     write(table, [("+I", 1, "a", 1, 1), ("-D", 1, None, None, 1), ("-D", 2, None, None, 1), ("+I", 3, "a", 1, 1)])
     assert len(files_of(table)) == 1

@@ -78,7 +78,7 @@ def test_a_ticket_of_kerberos_that_has_expired_is_waited_for_and_named() -> None
     assert "kinit" in str(error)
 
 
-def test_a_server_that_cannot_check_tickets_is_named_as_the_place_of_the_reason() -> None:
+def test_the_log_of_a_server_that_cannot_check_tickets_is_named() -> None:
     reason = "GSSAPI continuation error: Unspecified GSS failure.  Minor code: Generic error (see e-text)"
     error = unopened(SERVER, f'connection to server at "db", port 6432 failed: {reason}')
     assert isinstance(error, ConnectionLost)

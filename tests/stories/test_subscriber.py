@@ -49,6 +49,6 @@ def test_doubled_changes_are_noticed(options: Mapping[str, str], monkeypatch: py
 
 def test_a_place_that_is_not_stored_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     put = ConsumerFiles.put
-    monkeypatch.setattr(ConsumerFiles, "put", lambda files, name, number: put(files, name, min(number, 2)))
+    monkeypatch.setattr(ConsumerFiles, "put", lambda files, name, number, *_: put(files, name, min(number, 2)))
     with pytest.raises(StoryFailed, match="the consumer is at 2"):
         played(APPENDED).run()

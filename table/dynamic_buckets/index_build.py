@@ -139,9 +139,8 @@ def _newest(split: Split) -> int:
     return max(file.creation_millis or 0 for file in split.files)
 
 
-def _sequence(file: DataFile) -> tuple[int, int]:
-    # A file of deletes may begin with the same number as the file with the later rows of their keys.
-    return file.min_sequence, file.max_sequence
+def _sequence(file: DataFile) -> int:
+    return file.min_sequence
 
 
 def touched(entries: Sequence[ManifestEntry]) -> set[bytes]:

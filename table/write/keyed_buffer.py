@@ -13,12 +13,10 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.row_kinds import RowKinds
 from penstock.table.buckets.bucket_files import BucketFiles
-from penstock.table.files.file_writer import RollingWriter
 from penstock.table.files.null_free import null_free
 from penstock.table.merge.bounded_merge import MAX_OPEN_RUNS, SortedRun, cut_by_keys, steps
 from penstock.table.merge.key_groups import KIND, SEQUENCE, KeyGroups, concat_parts, group_rows, kinds_of
 from penstock.table.merge.merge_rows import merge_groups
-from penstock.table.merge.removals import removals_apart
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.options.table_options import TableOptions
@@ -94,10 +92,6 @@ class KeyedBuffer:
     _batches: list[tuple[pa.RecordBatch, RowKinds]] = field(default_factory=list)
     _buffered: int = 0
     _runs: list[SpilledRun] = field(default_factory=list)
-    _first_sequence: int = field(init=False)  # of the rows that are in no file yet
-
-    def __post_init__(self) -> None:
-        self._first_sequence = self.next_sequence
 
     @property
     def buffered_bytes(self) -> int:
@@ -135,7 +129,6 @@ class KeyedBuffer:
         for run in self._runs:
             self._forget(run)
         self._runs.clear()
-        self._first_sequence = self.next_sequence
 
     def abort(self) -> None:
         """Discard all buffered rows. Files that are finished remain in `new_files` and `changelog_files`."""
@@ -207,8 +200,7 @@ class KeyedBuffer:
     def _write(self, pieces: Iterator[KeyGroups], without_nulls: frozenset[str] = frozenset()) -> None:
         data = self.files.open(without_nulls=without_nulls)
         changelog = self.files.open(changelog=True, without_nulls=without_nulls) if self.keeps_input else None
-        removals: RollingWriter | None = None
-        # An error deletes all files, also those that are complete already.
+        # An error deletes both files, also the one that is complete already.
         with ExitStack() as unfinished:
             for writer in (data, changelog):
                 if writer is not None:
@@ -216,15 +208,9 @@ class KeyedBuffer:
             for piece in pieces:
                 if changelog is not None:
                     changelog.write(_ordered(piece))
-                removed, rest = removals_apart(self.merge, piece, self._first_sequence)
-                if removed is not None:
-                    if removals is None:
-                        removals = self.files.open()
-                        unfinished.callback(removals.abort)
-                    removals.write(removed)
-                data.write(merge_groups(self.merge, rest).table())
+                data.write(merge_groups(self.merge, piece).table())
             changelog_files = changelog.finish() if changelog is not None else []
-            made = [*(removals.finish() if removals is not None else ()), *data.finish()]
+            made = data.finish()
             unfinished.pop_all()
         self.new_files += made
         self.changelog_files += changelog_files

@@ -26,7 +26,6 @@ class TableModel(Model):
         self._groups = groups_of(story.options)
         # Whether a delete removes the row of its key, where engines otherwise take back columns.
         self.removes = any("remove-record" in key for key in story.options)
-        self.removes_by_group = "partial-update.remove-record-on-sequence-group" in story.options
         # If keys move between partitions, an engine that combines rows keeps a key where it is.
         keyed = set(story.primary_keys)
         moves = bool(keyed) and not set(story.partition_keys) <= keyed

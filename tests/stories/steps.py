@@ -37,11 +37,11 @@ def with_rows_to_retract(rows: list[list[Any]], model: TableModel) -> list[list[
 
     Such a row is invisible until another one follows, unless a compaction has dropped it by then.
     """
-    if model.removes_by_group:
+    if model.removes:
         # A commit has one row of a key: of a delete and a later row, only the row.
         last = {model.key_of(cells): [kind, *cells] for kind, *cells in reversed(rows)}
         return [[kind if key in model.rows else "+I", *cells] for key, (kind, *cells) in last.items()][::-1]
-    if model.removes or model.options.get("merge-engine") not in REMOVING or "ignore-delete" in model.options:
+    if model.options.get("merge-engine") not in REMOVING or "ignore-delete" in model.options:
         return rows
     keys, fitting = set(model.rows), []
     for kind, *cells in rows:

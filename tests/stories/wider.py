@@ -208,12 +208,12 @@ def _fresh_engine(wide: Wide) -> None:
 
 
 def _engines(kind: str) -> Sequence[Callable[[Draw, Wide, str], None]]:
-    anywhere = (_aggregates, _aggregates, _partial_update, _first_row, _deduplicate, _removing)
+    anywhere = (_aggregates, _aggregates, _partial_update, _first_row, _deduplicate)
     if kind == "cross":  # sequences are refused where keys move between partitions
-        return anywhere
-    # The rows of several commits that were postponed are merged before they meet the older row of their key. A row and
-    # its delete then remove nothing, as in one commit.
-    removing = () if kind == "postpone" else (_removing_groups,)
+        return (*anywhere, _removing)
+    # The rows of several commits that were postponed are merged before they meet the older row of their key. A delete
+    # and a later row of its key then remove nothing, as in one commit, and as in Paimon.
+    removing = () if kind == "postpone" else (_removing, _removing_groups)
     return (*anywhere, _sequences, _groups, _groups, *removing, _sorted_sums)
 
 

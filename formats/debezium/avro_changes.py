@@ -1,14 +1,14 @@
 """Changes in Avro messages of one schema: the rows before and after them in columns, as ChangeBatches.
 
 Some messages are not added, but left to the decoder of single records: damaged messages, operations without rows,
- deleted rows that are not in the message, and values that the source did not send.
+deleted rows that are not in the message, and values that the source did not send.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import cast
 
 import numpy as np
@@ -37,9 +37,14 @@ _UNDECIDED = -1
 # The kind of a change by the byte of its operation.
 _KINDS = np.full(256, _UNDECIDED, np.int8)
 _KINDS[list(b"crud")] = [INSERT, INSERT, UPDATE_AFTER, DELETE]
-_FORMS = pa.array(sorted(ENCODED_FORMS), pa.binary())
 _IS_FORM_LENGTH = np.zeros(max(map(len, ENCODED_FORMS)) + 2, np.bool_)
 _IS_FORM_LENGTH[[len(form) for form in ENCODED_FORMS]] = True
+
+
+@cache
+def _forms() -> pa.Array:
+    # Not made at import: Arrow's first array of a list imports pandas, which `late_pandas` can prevent by then.
+    return pa.array(sorted(ENCODED_FORMS), pa.binary())
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +232,7 @@ def _are_unsent(column: pa.Array) -> Bools:
         lengths = np.minimum(np.diff(offsets), len(_IS_FORM_LENGTH) - 1)
         long = np.flatnonzero(_IS_FORM_LENGTH[lengths])
         if len(long):
-            unsent[long] = np.asarray(pc.is_in(column.take(pa.array(long)).cast(pa.binary()), _FORMS))
+            unsent[long] = np.asarray(pc.is_in(column.take(pa.array(long)).cast(pa.binary()), _forms()))
     return unsent
 
 

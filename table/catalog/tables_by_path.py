@@ -36,6 +36,10 @@ class TablesByPath(CatalogBackend):
     def owns_versions(self) -> bool:
         return self._catalog.owns_versions
 
+    @property
+    def places_by_name(self) -> bool:
+        return not self._paths and self._catalog.places_by_name
+
     def is_missing(self) -> bool:
         return self._catalog.is_missing()
 

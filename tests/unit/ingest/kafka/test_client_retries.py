@@ -117,7 +117,7 @@ def test_a_slow_broker_gets_more_time_with_each_attempt(monkeypatch: pytest.Monk
     monkeypatch.setattr("penstock.ingest.kafka.cluster.admin", lambda *_: next(clients))
     monkeypatch.setattr("penstock.ingest.kafka.broker_errors.time.sleep", lambda _: None)
     assert KafkaCluster({}).topics_matching("t") == ["t"]
-    assert slow.timeouts == [20, 40, 60, 60]
+    assert slow.timeouts == [30, 60, 60, 60]
 
 
 @pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED])

@@ -30,6 +30,7 @@ from penstock.formats.debezium.avro_values import column_of_values
 from penstock.formats.debezium.avro_walk import Member, Records, Walk, column_of
 from penstock.formats.faults import Faults
 from penstock.formats.row_builder import DecodedRows
+from penstock.formats.text_groups import text_groups
 from penstock.formats.unsent_values import ENCODED_FORMS
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
 
@@ -123,11 +124,8 @@ class AvroChanges:
             return  # some messages have no source
         database = _texts(members.get("schema" if self._options.name_from == "schema" else "db"), decided)
         table = _texts(members.get("table"), decided)
-        names, codes = database.dictionary.to_pylist(), np.asarray(database.indices)
-        tables = table.dictionary.to_pylist()
-        codes = codes * len(tables) + np.asarray(table.indices)
-        for code in np.unique(codes).tolist():
-            yield (names[code // len(tables)], tables[code % len(tables)]), decided[codes == code]
+        for name, places in text_groups([database, table]):
+            yield cast("TableName", name), decided[places]
 
     def _is_nested(self, place: int) -> bool:
         images = self._after if self._after.columns else self._before
@@ -204,7 +202,7 @@ class AvroChanges:
 
 
 def chosen(texts: Sequence[bytes | None], numbers: Int64s) -> Sequence[bytes]:
-    """Return these texts, none of which is missing."""
+    """Return the texts with these numbers. Each of them is there."""
     if len(numbers) == len(texts):
         return cast("Sequence[bytes]", texts)
     return [texts[number] or b"" for number in numbers.tolist()]
@@ -236,11 +234,11 @@ def _are_unsent(column: pa.Array) -> Bools:
     return unsent
 
 
-def _texts(member: Member | None, chosen: Int64s) -> pa.DictionaryArray:
-    """Return a member of these messages with its distinct texts, null where it is no text."""
+def _texts(member: Member | None, chosen: Int64s) -> pa.Array:
+    """Return a member of these messages, null where it is no text."""
     if not isinstance(member, pa.Array) or not pa.types.is_string(member.type):
-        return pa.nulls(len(chosen), pa.string()).dictionary_encode(null_encoding="encode")
-    return member.take(pa.array(chosen)).dictionary_encode(null_encoding="encode")
+        return pa.nulls(len(chosen), pa.string())
+    return member.take(pa.array(chosen))
 
 
 def _differ(left: pa.Array, right: pa.Array) -> Bools:

@@ -101,6 +101,7 @@ def column_of_values(column: AvroColumn, values: pa.Array, faults: Faults) -> pa
     if kind is None and is_arrow_value(column.schema):
         return values
     found = None if kind is None else _whole_column(kind, values)
+    # Types without a conversion of whole columns are rare; their values are converted one by one.
     return value_reader(column)(values.to_pylist(), faults) if found is None else found
 
 

@@ -177,6 +177,7 @@ class Walk:
         try:
             return found.cast(pa.string())
         except pa.ArrowInvalid:
+            # Only after a text that is not UTF-8: then each message is checked, to find the wrong ones.
             wrong = np.array([not _is_utf8(value) for value in found.to_pylist()])
             self.odd[walked.messages[wrong]] = True
             return pc.if_else(pa.array(wrong), pa.scalar(None, pa.binary()), found).cast(pa.string())

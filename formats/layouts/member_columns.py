@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.formats.change import Int64s
 from penstock.formats.layouts.member_values import LayoutRows
+from penstock.formats.text_groups import text_groups
 
 
 class MemberColumns:
@@ -74,18 +75,4 @@ class MemberColumns:
         if all(text is not None or member is None for text, member in zip(texts, members, strict=True)):
             yield tuple(texts), None
             return
-        codes = np.zeros(len(self.rows), np.int64)
-        values: list[list[str | None]] = []
-        for member in members:
-            if member is None:
-                values.append([None])
-                continue
-            encoded = self.text(member).dictionary_encode(null_encoding="encode")
-            values.append(encoded.dictionary.to_pylist())
-            codes = codes * len(values[-1]) + np.asarray(encoded.indices)
-        for code in np.unique(codes):
-            rest, group = int(code), list[str | None]()
-            for choices in reversed(values):
-                rest, place = divmod(rest, len(choices))
-                group.append(choices[place])
-            yield tuple(reversed(group)), np.flatnonzero(codes == code)
+        yield from text_groups([None if member is None else self.text(member) for member in members])

@@ -84,10 +84,10 @@ class FullCompaction:
 
     def _not_compacted(self, snapshot: Snapshot | None) -> set[Bucket]:
         entries = live_entries(self.store, snapshot, to_commit=True) if snapshot is not None else []
-        return waiting_buckets(entries)
+        return not_fully_compacted(entries)
 
 
-def waiting_buckets(entries: Iterable[ManifestEntry]) -> set[Bucket]:
+def not_fully_compacted(entries: Iterable[ManifestEntry]) -> set[Bucket]:
     """Return the buckets with rows that no full compaction has compacted since they were written.
 
     These rows are below the highest level of their bucket with files, or on level 0. Postponed rows are in no bucket,

@@ -11,7 +11,7 @@ from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.compaction.append_policy import AppendPolicy
 from penstock.table.compaction.bucket_compactor import BucketCompactor
-from penstock.table.compaction.full_compaction import waiting_buckets
+from penstock.table.compaction.full_compaction import not_fully_compacted
 from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.compaction.row_order import RowOrder
 from penstock.table.meta.data_file import DataFile
@@ -105,7 +105,7 @@ class BucketCompaction:
         spec = CompactionSpec.of(self.schema) if self.layout.has_keys else None
         if not self.full or spec is None or not (spec.full_changelog and spec.keys_move):
             return
-        waiting = waiting_buckets(entries)
+        waiting = not_fully_compacted(entries)
         left = sorted(waiting - places)
         if left and waiting & places:
             raise ConfigError(

@@ -230,7 +230,7 @@ FLOORS = {
     "formats": [
         {"change", "exact_decimals", "json_text", "mysql_type", "resemblance"},
         {"message_format", "json_bytes", "demand", "freed_memory"},
-        {"faults", "geometry", "unsent_values"},
+        {"faults", "geometry", "text_groups", "unsent_values"},
         {"row_builder", "joined_batches"},
         {"json_envelope", "layouts"},
         {"canal", "debezium", "maxwell", "ogg", "aliyun", "aws_dms", "plain_json"},
@@ -255,6 +255,8 @@ CROSSING = {
     "pipelines/test_odd_values.py": "a value from each format to the table",
     "pipelines/test_paimon_samples.py": "messages from flags to tables, with the results of Paimon",
     "pipelines/test_planted_secrets.py": "secrets in all that a pipeline writes",
+    "table/dynamic_buckets/test_moving_key_compactions.py": "compactions of tables whose keys move between partitions",
+    "table/dynamic_buckets/test_moving_key_expiry.py": "records that expire in tables whose keys move",
     "table/files/test_round_trips.py": "writer and reader of each file format",
     "table/meta/test_golden_metadata.py": "all metadata files that Java Paimon and pypaimon wrote",
     "table/sql/test_as_flink_merges_do.py": "rows of the same key with the results that Paimon has",

@@ -83,7 +83,7 @@ OTHER_TESTS = (
     "tests/unit/table/read/test_change_stream.py::test_streams_have_the_rows_of_the_table",
     "tests/unit/table/read/test_random_expressions.py",
 )
-# Folders with properties, each of which is tried with 10,000 examples: a minute or two of CPU.
+# Folders with properties. Each property is tried with 10,000 examples, which takes a minute or two of CPU.
 PROPERTIES = ("tests/unit/formats", "tests/unit/ingest", "tests/unit/pipelines", "tests/unit/table")
 
 Result = dict[str, Any]

@@ -85,7 +85,7 @@ class JdbcNames:
         return self._texts(query, *self._of(database))
 
     def insert_database(self, database: str, properties: Mapping[str, str]) -> bool:
-        """Enter a database with its properties, of which one at least is given. Return False if it exists."""
+        """Enter a database with at least one property. Return False if the database exists."""
         # One statement, because each is committed by itself: if two processes create the database, one of them inserts
         # all rows and the other inserts no row.
         places = ",".join(["(?,?,?,?)"] * len(properties))

@@ -140,7 +140,7 @@ class SnapshotFiles:
         self._is_first_half = False
 
     def for_two_halves(self) -> SnapshotFiles:
-        """Return these files for a commit of two snapshots, of which only the second writes the hint LATEST.
+        """Return these files for a commit of two snapshots. Only the second snapshot writes the hint LATEST.
 
         Call `settle_hint` at the end, which writes the hint if there is no second snapshot. In between the hint is one
         behind, as after a crash between a snapshot and its hint.

@@ -146,7 +146,7 @@ def waiting_partitions(
 
 
 def unseen_partitions(store: TableStore, layout: Layout, snapshot: Snapshot) -> set[bytes]:
-    """Return the partitions that have rows of which scans show none until a compaction."""
+    """Return the partitions that have rows, but show none of them to scans until a compaction."""
     waits = invisible_level_0(layout)
     if not waits and layout.mode is not BucketMode.POSTPONE:
         return set()

@@ -69,7 +69,7 @@ def test_pypaimon_rust_gives_the_newest_rows_of_the_tables_that_it_can_read(suit
 
 
 def refused_and_other(suite: Path, answer_of: Callable[[str], pa.Table]) -> tuple[set[str], set[str]]:
-    """Return the cases whose newest rows a reader refuses, and those of which it returns other rows."""
+    """Return the cases whose newest rows a reader refuses, and the cases for which it returns other rows."""
     refused, other = set(), set()
     for read in (read for read in reads_in(suite) if read.name == "latest"):
         try:

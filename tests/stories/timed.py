@@ -1,4 +1,4 @@
-"""Tables whose rows, partitions and tags come and go by the clock: a sixth of the stories has them.
+"""Tables whose rows, partitions and tags come and go by the clock. A sixth of the stories uses them.
 
 The model keeps every row. A row that has expired may be read or not, depending on when files were compacted and
 partitions checked, so the checks leave such rows out on both sides. A row that has not expired must be there.

@@ -95,7 +95,7 @@ def _settings(connection: PgConnection) -> Iterator[ServerFinding]:
 
 
 def _session(connection: PgConnection) -> Iterator[ServerFinding]:
-    """Yield a finding if settings that the client sent did not reach the server. A pooler can be told to drop them."""
+    """Yield a finding if a pooler between client and server has dropped the settings of the client."""
     found = connection.rows("SELECT " + ", ".join(f"current_setting('{name}')" for name in _PLAIN_SETTINGS))[0]
     other = {name: text for name, text in zip(_PLAIN_SETTINGS, found, strict=True) if text != SESSION[name]}
     if other:

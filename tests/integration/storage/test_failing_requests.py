@@ -1,4 +1,4 @@
-"""Every operation of a table on an S3 interface of which some requests fail: the client repeats them.
+"""Every operation of a table on S3 while some requests fail, which the client repeats.
 
 `tests/simulation/test_verbs.py` lets each operation fail on a simulated store. Here the failures are answers of HTTP to
 the real client. A normal run has one kind of table, and a share of the operations in each of the two ways.

@@ -18,7 +18,7 @@ LIMITS = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1", "s
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """Return a table of ten snapshots, of which nine may expire, three in a round."""
+    """Return a table of ten snapshots. Nine may expire, three in each round."""
     catalog = Catalog(tmp_path, {"local.sync": "false"})
     catalog.create_database("ods")
     table = catalog.create_table("ods.t", [("id", "INT")], options=LIMITS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -25,6 +26,8 @@ def text_groups(columns: Sequence[pa.Array | None]) -> Iterator[tuple[tuple[str 
         indices = np.asarray(encoded.indices).astype(np.int64)
         codes = indices if codes is None else codes * len(values[-1]) + indices
     assert codes is not None
+    if math.prod(map(len, values)) <= 1 << 16:
+        codes = codes.astype(np.uint16)  # NumPy sorts 16-bit integers ten times as fast
     order = np.argsort(codes, kind="stable")
     sorted_codes = codes[order]
     for places in np.split(order, np.flatnonzero(np.diff(sorted_codes)) + 1):
